@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.action.hash_rings import read_rings
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import KeyScope
-from pudi.config import BY_BUCKET, IndexOptions, Options, TableConfig, WriteOptions
+from pudi.config import BY_BUCKET, IndexOptions, LockSettings, Options, TableConfig
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
@@ -136,15 +136,15 @@ def key_scope(index: Index, operation: Operation) -> KeyScope | None:
     return KeyScope.TABLE if index.is_global else KeyScope.PARTITION
 
 
-def check_resolution(index: Index, options: WriteOptions, table: str) -> None:
+def check_resolution(index: Index, resolved: Options, table: str) -> None:
     """Refuse a conflict strategy that compares buckets in a table without them, where Hudi fails at the commit.
 
     Raises:
         InvalidArgumentError: it does.
     """
-    if options.resolution == BY_BUCKET and index.buckets is None:
+    if LockSettings.of(resolved).resolution == BY_BUCKET and index.buckets is None:
         raise InvalidArgumentError(
-            f"{WriteOptions.conflict_strategy}={BY_BUCKET} compares buckets, and this table has no bucket index: leave "
+            f"{LockSettings.conflict_strategy}={BY_BUCKET} compares buckets, and this table has no bucket index: leave "
             "the option out",
             table=table,
         )

@@ -17,7 +17,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.rollback import abort, roll_back
 from pudi.action.services.lease import is_available
 from pudi.concurrency import ConflictCheck, KeyScope, contradicted_clusterings, is_of_pudi, refuse_contradicted
-from pudi.config import ALLOW_UPDATES, PREFER_WRITER, ClusteringOptions, Options, WriteOptions
+from pudi.config import ALLOW_UPDATES, PREFER_WRITER, ClusteringOptions, LockSettings, Options, WriteOptions
 from pudi.format import Action, State, instant_to_millis
 from pudi.timeline import Instant, Timeline
 
@@ -44,9 +44,8 @@ class UpdateStrategy:
     def of(cls, meta: MetaClient, resolved: Options, scope: KeyScope | None) -> UpdateStrategy:
         """Return the strategy that options ask for."""
         updates, rolls_back = resolved[ClusteringOptions.updates], resolved[ClusteringOptions.rollback_on_conflict]
-        options = WriteOptions.of(resolved)
-        yields = updates == ALLOW_UPDATES or options.resolution == PREFER_WRITER
-        return cls(meta, options, yields, rolls_back, scope)
+        yields = updates == ALLOW_UPDATES or LockSettings.of(resolved).resolution == PREFER_WRITER
+        return cls(meta, WriteOptions.of(resolved), yields, rolls_back, scope)
 
     @property
     def allows(self) -> bool:

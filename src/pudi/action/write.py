@@ -125,7 +125,7 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     seen = SchemaSeen.of(meta, timeline)
     schema = writable_schema(seen.text, root)
     index = find_index(meta, timeline, resolved)
-    check_resolution(index, options, root)
+    check_resolution(index, resolved, root)
     is_global = looks_up_globally(operation, index)
     rule = rule_of(meta, operation, options, resolved, is_global=is_global, schema=seen.text)
     keys = key_generator(meta.config, resolved, names_single=names_single_key(meta, timeline, resolved))

@@ -16,7 +16,7 @@ from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, ValidatorOptions
 from pudi.config.index_options import IndexOptions
-from pudi.config.lock_settings import LockSettings
+from pudi.config.lock_settings import BY_BUCKET, PREFER_WRITER, LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy, note_registered, payload
 from pudi.config.metadata import (
@@ -39,7 +39,7 @@ from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
-from pudi.config.write_options import BY_BUCKET, PREFER_WRITER, WriteOptions
+from pudi.config.write_options import WriteOptions
 
 __all__ = [
     "ALLOW_UPDATES",

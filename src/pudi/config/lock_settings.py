@@ -12,11 +12,16 @@ if TYPE_CHECKING:
 
     from pudi.config.resolve import Options
 
+_STRATEGIES = "org.apache.hudi.client.transaction."
+SIMPLE = "SimpleConcurrentFileWritesConflictResolutionStrategy"
+BY_BUCKET = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
+PREFER_WRITER = "PreferWriterConflictResolutionStrategy"
+
 _option = Declare(Scope.WRITE)
 
 
 class LockSettings(OptionsView):
-    """How locks behave, whichever `WriteOptions.lock_provider` says."""
+    """How locks behave, whichever `WriteOptions.lock_provider` says, and what conflicts."""
 
     __slots__ = ()
 
@@ -138,6 +143,22 @@ class LockSettings(OptionsView):
         default=60_000,
         minimum=1,
     )
+
+    conflict_strategy = _option(
+        "hoodie.write.lock.conflict.resolution.strategy",
+        "Which conflicts fail a write, by Hudi's class names with or without their package. By default, as in Hudi, "
+        "buckets are compared in a table with a bucket index, and file groups in others; "
+        "BucketIndexConcurrentFileWritesConflictResolutionStrategy without such an index is refused. With "
+        "PreferWriterConflictResolutionStrategy a pending clustering yields to writes. See [several "
+        "writers](concurrency.md#what-conflicts).",
+        kind=str,
+        choices=tuple(package + name for package in ("", _STRATEGIES) for name in (SIMPLE, BY_BUCKET, PREFER_WRITER)),
+    )
+
+    @property
+    def resolution(self) -> str | None:
+        """The conflict strategy without its package; None where the index decides."""
+        return None if self.conflict_strategy is None else self.conflict_strategy.removeprefix(_STRATEGIES)
 
     @property
     def lock_folder(self) -> str | None:

@@ -14,10 +14,6 @@ from pudi.config.option import Declare, Option, Scope, names_in
 BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 
 _MIB = 1024 * 1024
-_STRATEGIES = "org.apache.hudi.client.transaction."
-SIMPLE = "SimpleConcurrentFileWritesConflictResolutionStrategy"
-BY_BUCKET = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
-PREFER_WRITER = "PreferWriterConflictResolutionStrategy"
 _HFILE_CODECS = {"GZ": "gzip", "NONE": "none"}
 _BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
 
@@ -284,16 +280,6 @@ class WriteOptions(IndexOptions):
         choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
         unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",),
     )
-    conflict_strategy = _option(
-        "hoodie.write.lock.conflict.resolution.strategy",
-        "Which conflicts fail a write, by Hudi's class names with or without their package. By default, as in Hudi, "
-        "buckets are compared in a table with a bucket index, and file groups in others; "
-        "BucketIndexConcurrentFileWritesConflictResolutionStrategy without such an index is refused. With "
-        "PreferWriterConflictResolutionStrategy a pending clustering yields to writes. See [several "
-        "writers](concurrency.md#what-conflicts).",
-        kind=str,
-        choices=tuple(package + name for package in ("", _STRATEGIES) for name in (SIMPLE, BY_BUCKET, PREFER_WRITER)),
-    )
     conflict_retries = _option(
         "hoodie.write.num.retries.on.conflict.failures",
         "How often pudi plans and writes again after a conflict, with growing pauses. The default is 5 for update, "
@@ -369,11 +355,6 @@ class WriteOptions(IndexOptions):
         "Folder of these copies, below `.hoodie`. Hudi takes absolute locations too.",
         default=".rollback_backup",
     )
-
-    @property
-    def resolution(self) -> str | None:
-        """The conflict strategy without its package; None where the index decides."""
-        return None if self.conflict_strategy is None else self.conflict_strategy.removeprefix(_STRATEGIES)
 
     @property
     def duplicates(self) -> str:
