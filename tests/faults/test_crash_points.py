@@ -60,6 +60,10 @@ def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     options = {"hoodie.write.table.version": version}
     if kind == "cdc":
         kind, options = "", {**options, "hoodie.table.cdc.enabled": "true"}
+    if kind == "orc":
+        kind, options = "", {**options, "hoodie.table.base.file.format": "ORC"}
+    if kind == "virtual":
+        kind, options = "mor", {**options, "hoodie.populate.meta.fields": "false"}
     made = pudi.create(
         path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind or "cow", options=options
     )
@@ -71,13 +75,14 @@ V8 = ("upsert", "insert_overwrite")
 """Version 8 has the timeline and files of version 9: a plain commit and a replacing one stand for all."""
 LOGGED = [("v9-cdc", "upsert"), ("v6-cdc", "delete")]
 MERGED = [("v9-mor", "upsert"), ("v9-mor", "update"), ("v6-mor", "upsert"), ("v6-mor", "delete")]
+OTHERS = [("v9-orc", "upsert"), ("v9-virtual", "upsert")]
 in_both = pytest.mark.parametrize(
     ("template", "verb"),
-    [*product(("v9", "v6"), RUNS), *product(("v8",), V8), *MERGED, *LOGGED],
+    [*product(("v9", "v6"), RUNS), *product(("v8",), V8), *MERGED, *LOGGED, *OTHERS],
     indirect=["template"],
     scope="module",
 )
-"""Every verb on copy-on-write tables, on merge-on-read tables some that append, and some with CDC files."""
+"""Every verb on copy-on-write tables; some on merge-on-read ones, with CDC files, ORC files, no meta fields."""
 
 
 @pytest.fixture
@@ -140,7 +145,7 @@ def _is_data(path: Path, file: Path) -> bool:
     """Whether it's a file of records: log files of version 6 that take blocks back, and those taken back, are none."""
     log = parse_log_file(file.name)
     if log is None:
-        return file.suffix == ".parquet"
+        return file.suffix in {".parquet", ".orc"}
     blocks = list(decode_blocks(file.read_bytes()))
     taken_back = {
         block.headers[Header.TARGET_INSTANT_TIME]

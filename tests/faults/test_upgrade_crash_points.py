@@ -15,6 +15,7 @@ from pudi.context import Context
 from pudi.errors import BlockedError
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
+from support.golden import Golden
 from support.layouts import Layout
 from support.rows import Row, from_arrow
 from support.trips import SCHEMA, table, trip
@@ -146,3 +147,30 @@ def test_writers_wait_for_one_that_died(
         assert refused == 0
     else:
         assert refused > 0
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("name", "target"), [("v5_cow_archived", 6), ("v5_mor_basic", 6), ("v5_cow_archived", 9)])
+def test_a_table_of_old(
+    golden_folder: Path, tmp_path: Path, some_of: Callable[[Sequence[int]], list[int]], name: str, target: int
+) -> None:
+    whole = Golden(name).unpack(golden_folder)
+    expected = _plain(whole)
+    counted = Path(shutil.copytree(whole, tmp_path / "counted"))
+    calls = upgrade(counted, target).calls
+    versions = set()
+    for number in some_of(range(1, calls + 1)):
+        path = Path(shutil.copytree(whole, tmp_path / str(number)))
+        with contextlib.suppress(SimulatedCrash):
+            upgrade(path, target, fail_at=number, mode="crash")
+        versions.add(pudi.Table(path).config.version)
+        assert _plain(path) == expected, number
+        pudi.Table(path, options=OPTIONS).upgrade(target, accept_loss=True)
+        assert pudi.Table(path).config.version == target
+        assert _plain(path) == expected, number
+    assert versions <= {5, 6, target}
+
+
+def _plain(path: Path) -> list[Row]:
+    found = from_arrow(pudi.Table(path).scan(meta_fields=False).to_arrow())
+    return sorted(found, key=str)
