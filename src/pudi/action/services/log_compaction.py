@@ -45,8 +45,8 @@ class LogCompaction(Compaction):
         """Refuse to plan below table version 8."""
         if target.meta.config.version < _FIRST_VERSION:
             raise NotSupportedError(
-                f"log compaction in a table of version {target.meta.config.version}: pudi does it from version 8 on; "
-                "compact()",
+                f"log compaction in a table of version {target.meta.config.version}: readers before Hudi 1.0 lose "
+                "writes that come between its plan and its end; compact(), or upgrade the table to version 8 or 9",
                 table=target.meta.storage.root,
             )
         super().prepare(target)
