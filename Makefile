@@ -29,7 +29,7 @@ SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
 AZURITE := $(if $(shell command -v npm),.azurite/.made)
 
-.PHONY: help setup test interop fuzz simulate bench demo golden lint types contracts docs site clean distclean java
+.PHONY: help setup test interop fuzz simulate bench contention demo golden lint types contracts docs site clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ simulate: $(MAIN) ## search schedules of many processes for anomalies, SEEDS=…
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)
 	$(if $(ARGS),,for each in $(BENCHES); do echo "== $$each"; .venv/bin/python bench/$$each.py; done)
+
+contention: $(MAIN) | java ## let processes, one of them Apache Hudi's, write one table by each lock for a minute; ARGS="…" goes to it
+	.venv/bin/python bench/contention.py --hudi $(ARGS)
 
 ifeq ($(ENGINE),local)
 demo: $(LOCAL)

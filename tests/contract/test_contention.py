@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import pytest
 
 import pudi
 from pudi.testing.race import START_TIMEOUT, Barrier, race
-from support.s3 import S3Server
+from support.hive import serve_hive
+from support.s3 import S3Server, serve_s3
+from support.zookeeper import serve_zookeeper
 
 IN_PROCESS = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 FILE_SYSTEM = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
@@ -77,19 +81,33 @@ def count(
     path: str, storage_options: dict[str, str] | None, case: str, kind: str, adder: str, seconds: float, racers: int = 8
 ) -> int:
     """Let processes add to the number of a new table; how often they did."""
+    return count_with(path, storage_options, OPTIONS[case], kind, adder, seconds, racers, case != "single writer")
+
+
+def count_with(
+    path: str,
+    storage_options: dict[str, str] | None,
+    writers: list[dict[str, str]],
+    kind: str,
+    adder: str,
+    seconds: float,
+    racers: int,
+    retries: bool = True,
+) -> int:
+    """Let processes with these options add to the number of a new table."""
     schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
-    options = OPTIONS[case][0]
+    options = writers[0]
     table = pudi.create(
         path, schema, record_key="id", table_type=kind, options=options, storage_options=storage_options
     )
     table.insert(pa.table({"id": ["a", "b"], "v": [0, 100]}, schema=schema))
-    answers = race(add_up, (path, storage_options, OPTIONS[case], adder, seconds), racers=racers)
+    answers = race(add_up, (path, storage_options, writers, adder, seconds), racers=racers)
     told, lost = (sum(numbers) for numbers in zip(*answers, strict=True))
     opened = pudi.Table(path, options=options, storage_options=storage_options)
     found = dict(zip(*opened.scan(columns=["id", "v"]).to_arrow().to_pydict().values(), strict=True))
     assert found == {"a": told, "b": 100 + told}
     assert opened.check().ok
-    if adder == "update" and seconds >= 60 and case != "single writer":
+    if adder == "update" and seconds >= 60 and retries:
         assert lost <= told / 4, "further attempts leave few conflicts to tell of"
     return told
 
@@ -111,6 +129,39 @@ def test_no_update_is_lost_on_a_local_disk(tmp_path: Path, case: str, kind: str,
 def test_no_update_is_lost_in_an_object_store(s3_server: S3Server, case: str, kind: str, adder: str) -> None:
     told = count(s3_server.new_root(), s3_server.options(), case, kind, adder, 3)
     assert told > 0 or case == "single writer", "who breaks that promise may stand in each other's way for ever"
+
+
+@contextmanager
+def service(name: str, folder: Path) -> Iterator[dict[str, str]]:
+    """A service that keeps locks, the real one or moto's; the options of its provider."""
+    key = "hoodie.write.lock."
+    if name == "ZookeeperBasedLockProvider":
+        with serve_zookeeper(folder) as server:
+            yield {PROVIDER: name, f"{key}zookeeper.url": server.hosts, f"{key}zookeeper.base_path": "/hudi"}
+    elif name == "HiveMetastoreBasedLockProvider":
+        with serve_hive(folder) as uri:
+            place = {f"{key}hivemetastore.database": "lake", f"{key}hivemetastore.table": "t"}
+            yield {PROVIDER: name, f"{key}hivemetastore.uris": uri, f"{key}heartbeat_interval_ms": "1000", **place}
+    else:
+        with serve_s3() as s3:
+            keys = {"hoodie.aws.access.key": "test", "hoodie.aws.secret.key": "test"}
+            place = {f"{key}dynamodb.table": "locks", f"{key}dynamodb.region": "us-east-1"}
+            yield {PROVIDER: name, f"{key}dynamodb.endpoint_url": s3.url, **place, **keys}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ZookeeperBasedLockProvider",
+        pytest.param("HiveMetastoreBasedLockProvider", marks=pytest.mark.slow),
+        pytest.param("DynamoDBBasedLockProvider", marks=pytest.mark.slow),
+    ],
+)
+def test_no_update_is_lost_with_a_lock_in_a_service(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "service"
+    folder.mkdir()
+    with service(name, folder) as options:
+        assert count_with(str(tmp_path / "t"), None, [options], "cow", "update", 3, 4) > 0
 
 
 @pytest.mark.slow
