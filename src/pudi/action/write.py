@@ -14,6 +14,7 @@ from typing import Any
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.build_indexes import build_wanted
 from pudi.action.commit_steps import build_commit_metadata, reconcile_markers
+from pudi.action.early import early_detection
 from pudi.action.find_index import check_resolution, find_index, key_scope
 from pudi.action.frame import Completion, complete_action, pending
 from pudi.action.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
@@ -197,6 +198,9 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
     with pending(meta, action, write.options, placed.requested, placed.inflight, failed) as instant:
         spec = _spec(write, placed, instant.requested)
         with write.phases.phase("write"):
+            if spec.early is not None:
+                for partition, file_id in sorted(placed.known_groups):
+                    spec.early.check(meta.storage, partition, file_id)
             results = _write_files(write, placed, spec)
         stats = [stat for result in results for stat in result.stats]
         if not stats and not placed.replaces_some:  # no records, or deletes of what isn't there
@@ -279,4 +283,5 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         staging=tuple(staging),
         changes=change_logging(meta, options, write.schema_after),
         event_time=event_time_column(meta, options, columns),
+        early=early_detection(meta, write.request.resolved, write.timeline, requested),
     )

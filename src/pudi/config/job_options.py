@@ -88,7 +88,7 @@ _WRITING = (
     _lacking_flag(key="hoodie.parquet.write.utc-timezone.enabled", doc="Timestamps in UTC.", default=True),
     _lacking(key="hoodie.streamer.*", doc="Settings of Hudi Streamer, a separate program.", instead=_INGEST),
     _lacking(key="hoodie.deltastreamer.*", doc="Settings of Hudi Streamer, a separate program.", instead=_INGEST),
-    _harmless(key="hoodie.write.concurrency.*", doc="Settings of early conflict detection."),
+    _harmless(key="hoodie.write.concurrency.*", doc="Periods of early conflict detection in Hudi's timeline server."),
     _harmless(key="hoodie.write.lock.*", doc="Retries of Hudi's lock manager; options of your own provider."),
     _harmless(key="hoodie.write.markers.type", doc="Type of markers; pudi writes one marker file per data file."),
 )  # fmt: skip

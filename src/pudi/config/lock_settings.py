@@ -17,6 +17,10 @@ SIMPLE = "SimpleConcurrentFileWritesConflictResolutionStrategy"
 BY_BUCKET = "BucketIndexConcurrentFileWritesConflictResolutionStrategy"
 PREFER_WRITER = "PreferWriterConflictResolutionStrategy"
 
+_MARKERS = "org.apache.hudi.table.marker."
+_DIRECT = "SimpleDirectMarkerBasedDetectionStrategy"
+_IN_TRANSACTION = "SimpleTransactionDirectMarkerBasedDetectionStrategy"
+
 _option = Declare(Scope.WRITE)
 
 
@@ -56,6 +60,25 @@ class LockSettings(OptionsView):
         job_keys=("hoodie.write.lock.storage.heartbeat.poll.secs",),
     )
 
+    early_detection = _option(
+        "hoodie.write.concurrency.early.conflict.detection.enable",
+        "Whether a write looks, before it works on a file group, whether an earlier pending write has marked it, and "
+        "then fails at once instead of at its commit.",
+        default=False,
+    )
+    early_strategy = _option(
+        "hoodie.write.concurrency.early.conflict.detection.strategy",
+        "How early detection looks. pudi always looks at markers directly; Hudi's other classes differ in where "
+        "markers are kept, or in a lock around the look.",
+        choices=(_DIRECT, _IN_TRANSACTION, _MARKERS + _DIRECT, _MARKERS + _IN_TRANSACTION),
+        unsupported=("org.apache.hudi.timeline.service.handlers.marker.AsyncTimelineServerBasedDetectionStrategy",),
+        instead=f"pudi has no timeline server: leave it out, or use {_DIRECT}",
+    )
+    early_commits = _option(
+        "hoodie.write.concurrency.early.conflict.check.commit.conflict",
+        "Whether early detection also compares with commits that completed since the write was planned.",
+        default=False,
+    )
     app_id = _option(
         "hoodie.write.lock.app_id", "Id of the application, which a lock in ZooKeeper shows.", default="Unknown"
     )

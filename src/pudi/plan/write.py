@@ -10,6 +10,7 @@ from enum import Enum
 import pyarrow as pa
 
 from pudi.filegroup import BaseFile, FileOptions, FileSlice
+from pudi.filegroup.early_detection import EarlyDetection
 from pudi.format import CommitMetadata, IOType
 from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
@@ -95,6 +96,7 @@ class WriteSpec:
         staging: how tasks stage the entries of indexes with the files that they write.
         changes: how changes of base files are logged; None in a table that logs none.
         event_time: the column whose range goes into the statistics of each file; None for none.
+        early: how tasks look for other writers of their file groups; None where they don't.
     """
 
     instant: str
@@ -118,6 +120,7 @@ class WriteSpec:
     staging: tuple[EntryStaging, ...] = ()
     changes: ChangeLogging | None = None
     event_time: str | None = None
+    early: EarlyDetection | None = None
 
     @property
     def meets_by_key(self) -> bool:

@@ -95,6 +95,8 @@ class LogAppender:
             deletes: record key, the ordering columns if deletes have ordering values, and `BASE_ROW` as for `rows`.
             unconditional: bool per delete: whether it has no ordering value, even if the columns hold one.
         """
+        if self.spec.early is not None:
+            self.spec.early.check(self.storage, self.task.partition, self.task.file_id)
         rows = _placed(rows)
         deletes = _placed(deletes)
         if BASE_ROW in deletes.column_names:

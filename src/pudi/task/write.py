@@ -184,6 +184,7 @@ class SliceWriter:
 
     def create(self, rows: pa.Table) -> FileResult:
         """Write the first base file of a file group."""
+        self._announce()
         merged = Overlay.appending(0, rows.num_rows)
         change = _Change(rows, merged, rows.slice(0, 0).select)
         return self._write(self.rows_of(rows), Counts(rows.num_rows, rows.num_rows), None, change)
@@ -209,11 +210,18 @@ class SliceWriter:
         """
         return FileResult(self.task.number, records, self._create(content, None, Counts(records, records), None))
 
+    def _announce(self) -> None:
+        """With early detection look for other writers before the work, and let them find this one."""
+        if self.spec.early is not None:
+            self.spec.early.check(self.storage, self.task.partition, self.task.file_id)
+            Markers(self.storage, self.spec.instant).create(self.task.partition, self.name.name, self.task.io_type)
+
     def rewrite(self, rows: pa.Table, base: BaseFile) -> FileResult:
         """Write the next version of a file group: base rows keep their order, inserts follow (HoodieWriteMergeHandle).
 
         If every record is a delete of a missing key, the file stays as it is, and the result has no statistics.
         """
+        self._announce()
         reader = open_base_file(self.storage, base)
         plain = self.spec.meets_by_key and not self.spec.rule.mixes and self.spec.history is None
         if plain and self.spec.files.is_parquet and isinstance(reader, BaseFileReader | VirtualKeyReader):

@@ -1,0 +1,41 @@
+"""Which writers a write looks at for early conflict detection: the table's timeline in, what tasks ask out."""
+
+from __future__ import annotations
+
+from pudi.action.heartbeats import last_touched_ms, liveness_of
+from pudi.action.meta_client import MetaClient
+from pudi.concurrency import Liveness
+from pudi.config import LockSettings, Options, WriteOptions
+from pudi.filegroup.early_detection import EarlyDetection
+from pudi.format import Action, State
+from pudi.timeline import Timeline
+
+_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+
+
+def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, requested: str) -> EarlyDetection | None:
+    """Return what tasks ask before they work on a file group; None without early detection.
+
+    Args:
+        meta: the table.
+        resolved: the writer's options.
+        seen: the timeline that the write was planned from.
+        requested: requested time of the write.
+    """
+    settings, options = LockSettings.of(resolved), WriteOptions.of(resolved)
+    if not settings.early_detection:
+        return None
+    pending = [
+        each
+        for action in _WRITES
+        for each in meta.store.load().of(action, State.REQUESTED, State.INFLIGHT)
+        if each.requested < requested
+    ]
+    alive = [
+        each.requested
+        for each in pending
+        if liveness_of(meta, each.requested, options, last_touched_ms(meta, each)) is Liveness.ALIVE
+    ]
+    known = frozenset(each.requested for each in seen.commits) if settings.early_commits else None
+    store = meta.store
+    return EarlyDetection(requested, tuple(alive), known, store.folder, store.timezone_name, store.layout)
