@@ -119,6 +119,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
         return LocalEngine()
     if request.param in {"tasks", "spread"}:
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._DRIVER_RECORDS", 0)
+        request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._DRIVER_JOBS", 0)
     if request.param == "spread":
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.engine._WHOLE", None)
         request.getfixturevalue("monkeypatch").setattr("pudi.engine.spark.lookups._SMALL_INDEX", 0)

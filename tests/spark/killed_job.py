@@ -20,7 +20,7 @@ OPTIONS = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false
 def main(path: str, action: str, to: str) -> None:
     """Begin when told, after a query that starts Spark's workers."""
     spark = spark_support.start(Path(path).parent / "session", {})
-    engine_module._DRIVER_RECORDS = 0  # all is done by jobs
+    engine_module._DRIVER_RECORDS = engine_module._DRIVER_JOBS = 0  # all is done by jobs
     spark.range(4).mapInPandas(lambda frames: frames, "id long").collect()
     mine = pudi.Table(path, options=OPTIONS)
     print("begun", flush=True)

@@ -96,10 +96,57 @@ def test_it_makes_the_same_table_without_a_query_for_keys(
     assert near.check().ok
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_small_partitions_and_services_need_no_task(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline": "true"}
+    options["hoodie.compact.inline.max.delta.commits"] = "2"
+    made = {}
+    for name in ("near", "far"):
+        path = tmp_path / name
+        pudi.create(path, SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type=kind)
+        made[name] = pudi.Table(path, options=options)
+        made[name].bulk_insert(to_frame(spark, table(trip(number, 10) for number in range(30))))
+    for name, patched in (("near", {"FileTasks": None, "JobTasks": None}), ("far", {"_DRIVER_RECORDS": 0})):
+        with monkeypatch.context() as patch:
+            for key, value in patched.items():
+                patch.setattr(engine, key, value)
+            for number in range(4):
+                rows = [trip(0, 20 + number, "a"), trip(0, 20 + number, "b"), trip(40 + number, 1), trip(3, 5, "late")]
+                made[name].upsert(to_frame(spark, table(rows)))
+    mine, other = (
+        [{k: v for k, v in row.items() if not k.startswith("_hoodie_") or "path" in k} for row in rows]
+        for rows in (from_arrow(each.scan().to_arrow()) for each in made.values())
+    )
+    assert_same(mine, other, about=kind)
+    assert made["near"].check().ok
+    assert len(made["near"].timeline.instants) == len(made["far"].timeline.instants)
+
+
+def test_jobs_say_what_they_are_for(spark: Any, tmp_path: Path) -> None:
+    def descriptions() -> list[str | None]:
+        jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+        found = [jobs.apply(number).description() for number in range(jobs.size())]
+        return [each.get() if each.isDefined() else None for each in found]
+
+    made = written(spark, tmp_path / "trips", "cow")
+    said = descriptions()
+    assert "pudi: bulk_insert of trips, write: writing the files" in said
+    spark.sparkContext.setJobDescription("nightly load")
+    made.upsert(to_frame(spark, table([trip(0, 20)])))
+    spark.range(1).collect()
+    spark.sparkContext.setJobDescription(None)
+    spark.range(1).collect()
+    new = [each for each in descriptions() if each not in said]
+    assert set(new) == {"nightly load"}
+
+
 def test_large_files_are_rewritten_by_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = written(spark, tmp_path / "trips", "cow")
     monkeypatch.setattr(engine, "tag", None)
     monkeypatch.setattr(engine, "_DRIVER_BYTES", 20_000)
+    monkeypatch.setattr(engine, "_DRIVER_JOBS", 0)
     done = made.upsert(to_frame(spark, table([trip(0, 20, "eve"), trip(1, 20, "eve")])))
     assert done is not None
     assert (done.records_updated, done.files_written) == (2, 2)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol
 
 _log = logging.getLogger(__name__)
@@ -56,6 +57,29 @@ class _Guarded:
             _log.warning("progress is reported no more, since its receiver failed", exc_info=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What is being done.
+
+    Attributes:
+        table: location of the table's root.
+        action: as of `Progress.start`.
+        name: the phase.
+    """
+
+    table: str
+    action: str
+    name: str
+
+
+_phase: ContextVar[Phase | None] = ContextVar("pudi_phase", default=None)
+
+
+def current_phase() -> Phase | None:
+    """Return the innermost phase of this thread; None outside of actions."""
+    return _phase.get()
+
+
 _receiver: ContextVar[_Guarded | None] = ContextVar("pudi_progress", default=None)
 
 
@@ -76,15 +100,15 @@ def report_progress(progress: Progress) -> Iterator[None]:
 @contextmanager
 def phase(table: str, action: str, name: str) -> Iterator[None]:
     """Report a phase; arguments as of `Progress.start`."""
-    receiver = _receiver.get()
-    if receiver is None:
-        yield
-        return
-    receiver.call(lambda progress: progress.start(table, action, name))
+    receiver, token = _receiver.get(), _phase.set(Phase(table, action, name))
+    if receiver is not None:
+        receiver.call(lambda progress: progress.start(table, action, name))
     try:
         yield
     finally:
-        receiver.call(lambda progress: progress.finish())
+        _phase.reset(token)
+        if receiver is not None:
+            receiver.call(lambda progress: progress.finish())
 
 
 def advance(done: int, total: int) -> None:

@@ -95,6 +95,10 @@ class _Done:
         self.inserted += part.inserted
 
 
+_FILE_WEIGHT, _PER_BYTE, _UNKNOWN_MB = 1 << 20, 4, 64
+"""Work of a file and of each of its bytes, in bytes that are read; size of a slice of which the plan says none."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompactTask:
     """Compact one slice.
@@ -110,6 +114,13 @@ class CompactTask:
     number: int
     operation: CompactionOperation
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the plan says are read and written, with what merging and encoding them take beside reading."""
+        metrics = self.operation.metrics
+        size = max(metrics.get("TOTAL_IO_MB", _UNKNOWN_MB) * (1 << 20), metrics.get("TOTAL_LOG_FILES_SIZE", 0.0))
+        return _FILE_WEIGHT + _PER_BYTE * int(size)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the base file.

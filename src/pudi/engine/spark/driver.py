@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pudi.context import Storage
-from pudi.plan import WritePlan, WriteSpec
+from pudi.context import Context, Storage
+from pudi.plan import PartitionTask, WritePlan, WriteSpec
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
 from pudi.task.write_rows import WriteRows
 
@@ -24,6 +24,11 @@ class DriverEngine(Protocol):
 
     def write_jobs(self, tagged: Any, spec: WriteSpec, plan: WritePlan) -> Sequence[WriteRows]:
         """Return the files of a plan as jobs that hold their records."""
+
+    def write_partitions(
+        self, records: Any, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
+    ) -> Sequence[FileResult]:
+        """Find the records' file groups, partition by partition, and write the files."""
 
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run independent jobs."""

@@ -16,6 +16,7 @@ from pudi.engine.spark.bucket_tasks import BucketTasks
 from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
 from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.descriptions import describe_jobs_of
 from pudi.engine.spark.driver import DriverEngine
 from pudi.engine.spark.fingerprint import Fingerprint
 from pudi.engine.spark.jobs import JobTasks
@@ -45,7 +46,7 @@ from pudi.plan import (
 )
 from pudi.schema import RECORD_KEY
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
-from pudi.task.engine import EvaluatedAgainError, InputSpec, Weighed
+from pudi.task.engine import EvaluatedAgainError, InputSpec, Waiting, Weighed
 from pudi.task.write import LEAVING
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
@@ -56,6 +57,10 @@ _DRIVER_RECORDS, _FEW_RECORDS = 10_000, 500
 """Records whose keys the driver finds: with a small record index, or with any."""
 _DRIVER_BYTES = 64 << 20
 """Bytes that the driver holds of records, and that it rewrites."""
+_DRIVER_REWRITES = 16 << 20
+"""Bytes of records and of whole partitions that the driver rewrites."""
+_DRIVER_JOBS, _WAITING_WEIGHT = 64 << 20, 4 << 20
+"""Work of jobs below which the driver does them; what a job that computes nothing counts for."""
 _MOST_CHANGES = 10_000
 """Spark tasks that files to change are spread over, at most."""
 _GROUP_WEIGHT = 16 << 20
@@ -76,6 +81,9 @@ class SparkEngine:
 
     spark: Any
     driver: DriverEngine | None = None
+
+    def __post_init__(self) -> None:
+        describe_jobs_of(self.spark)
 
     def repeatable(self, data: Any, table: str) -> Any:
         """The frame as it is: Spark evaluates it each time; see `pudi.task.engine.Engine`."""
@@ -106,6 +114,14 @@ class SparkEngine:
         if self.driver is None or not 0 < count <= _DRIVER_RECORDS or (lookups and not by_index):
             return None
         return records.collected() if count * (records.record_bytes or 0) <= _DRIVER_BYTES else None
+
+    def _near(self, records: SparkRecords, tasks: Sequence[PartitionTask]) -> pa.Table | None:
+        """Return few records of partitions that the driver rewrites faster than jobs start; None for others."""
+        count, old = sum(records.counts.values()), sum(s.size for task in tasks for s in task.slices)
+        new = count * (records.record_bytes or 0)
+        if self.driver is None or count > _DRIVER_RECORDS or old + new > _DRIVER_REWRITES:
+            return None
+        return records.collected()
 
     @property
     def whole_limits(self) -> WholeLimits | None:
@@ -145,6 +161,11 @@ class SparkEngine:
     ) -> Sequence[FileResult]:
         """Bring each partition's records to one task; raises as `write`."""
         counts = [records.counts[task.partition] for task in tasks]
+        rows = self._near(records, tasks)
+        if rows is not None:
+            assert self.driver is not None
+            near = self.driver.keyed_records(rows, records.schema)
+            return self.driver.write_partitions(near, storage, spec, tasks, context)
         weights = [
             count * _RECORD_WEIGHT + sum(s.size for s in task.slices) + _FILE_WEIGHT
             for task, count in zip(tasks, counts, strict=True)
@@ -234,6 +255,8 @@ class SparkEngine:
     def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Do jobs, small ones some in a task; see `pudi.task.engine.Engine`."""
         weight = sum(job.weight if isinstance(job, Weighed) else TASK_BYTES for job in jobs)
+        if self.driver is not None and sum(map(_near_weight, jobs)) < _DRIVER_JOBS:
+            return self.driver.run_jobs(storage, instant, jobs)
         numbers = self.spark.range(0, len(jobs), 1, min(task_count(len(jobs), weight), _MOST_CHANGES))
         run = JobTasks(storage, instant, jobs, WorkerCheck(storage, instant)).run
         answers = _collect(in_workers(numbers, run, RESULT_COLUMNS), storage.root)
@@ -257,6 +280,11 @@ class SparkEngine:
             wanted = str(self.spark.conf.get("spark.sql.shuffle.partitions", "200"))
         most = max(_MOST_GROUPS, int(wanted) if wanted.isdigit() else 0)
         return min(most, max(_LEAST_GROUPS, weight // _GROUP_WEIGHT))
+
+
+def _near_weight(job: FileJob) -> int:
+    """The work of a job for the driver; all that it may do, where the job doesn't say."""
+    return _WAITING_WEIGHT if isinstance(job, Waiting) else job.weight if isinstance(job, Weighed) else _DRIVER_JOBS
 
 
 @dataclass(frozen=True, slots=True)

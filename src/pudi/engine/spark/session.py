@@ -21,6 +21,7 @@ import pyarrow as pa
 from pudi import errors
 from pudi.context import Executor
 from pudi.context.lazy import lazy_module
+from pudi.engine.spark.descriptions import described
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
@@ -252,7 +253,8 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
         UnavailableError: anything else that Spark reports; the cause is attached.
     """
     try:
-        yield
+        with described(table, doing):
+            yield
     except PudiError:
         raise
     except ImportError as error:
