@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.engine.local.engine import LocalEngine
 from pudi.format.change_data import LoggingMode
 from support.changes import LOGGED, MODE, State, changes_between, state_of, typed
 from support.engines import SparkEngine
@@ -173,6 +174,38 @@ def test_copies_of_a_key(tmp_path: Path, mode: str | None) -> None:
     on.delete(table([trip(0, 1)]))
     ops = sorted((row["op"], (row["before"] or row["after"])["rider"]) for row in feed(on))
     assert ops == [("d", "a"), ("d", "b"), ("i", "a"), ("i", "b")]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("mode", [*MODES, None])
+def test_writers_that_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, mode: str | None) -> None:
+    """Another writer begins after this one and completes before it: its changes come first, each once."""
+    on, write = made(tmp_path / "trips", kind, mode), LocalEngine.write
+    created = on.insert(table(trip(number, 1, city=("nyc", "oslo")[number % 2]) for number in range(6)))
+    before, done = state_of(on), []
+
+    def late(self: LocalEngine, *arguments: Any) -> Any:
+        monkeypatch.setattr(LocalEngine, "write", write)
+        other = pudi.Table(on.path)
+        rows = [trip(1, 2, "inner", city="oslo"), trip(21, 2, "inner", city="oslo")]
+        done.append(other.upsert(table(rows)))
+        done.append(other.delete(table([trip(3, 2, city="oslo")])))
+        return write(self, *arguments)
+
+    monkeypatch.setattr(LocalEngine, "write", late)
+    outer = on.upsert(table([trip(0, 3, "outer", city="nyc"), trip(20, 3, "outer", city="nyc")]))
+    upserted, deleted = done
+    assert outer.instant < upserted.instant < deleted.instant
+    after = state_of(on)
+    inner = {place: row for place, row in after.items() if place[0] == "oslo"}
+    kept = {place: row for place, row in before.items() if place[0] == "nyc"}
+    middle = inner | {place: row for place, row in before.items() if place == ("oslo", "k0003")}
+    expected = changes_between(before, kept | middle, upserted.instant, "upsert")
+    expected += changes_between(kept | middle, kept | inner, deleted.instant, "delete")
+    first = deleted.completion_time
+    assert_same(feed(on, since=created.completion_time, until=first), expected, about="what was complete first")
+    last = changes_between(kept | inner, after, outer.instant, "upsert")
+    assert_same(feed(on, since=first), last, about="what completed last")
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])

@@ -81,6 +81,19 @@ def _changes(made: Made, table: Any) -> None:
     # since is a completion time from version 8 on
     since = middle if table.config.version < 8 else made.completed[middle]
     _same(_rows(table.changes(since=since, columns=["k", "v"])), late)
+    if made.logs_changes:
+        _change_data(made, table)
+
+
+def _change_data(made: Made, table: Any) -> None:
+    """Every change, one after the other, leads to what the table holds; each begins with what was there."""
+    held: Rows = {}
+    for change in table.changes(format="cdc", images="struct").to_arrow().to_pylist():
+        before, after = ({} if row is None else {row["k"]: row["v"]} for row in (change["before"], change["after"]))
+        if any(held.get(key) != value for key, value in before.items()):
+            raise WrongRows(f"{before} was never there")
+        held = {key: value for key, value in held.items() if key not in before} | after
+    _same(held, made.now)
 
 
 def _upsert(made: Made, table: Any) -> None:

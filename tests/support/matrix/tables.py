@@ -52,6 +52,7 @@ class Made:
         path: its folder.
         options: of those who open it.
         mor: whether it's merge-on-read.
+        logs_changes: whether its commits log change data.
         now: value by key.
         then: the same, at each instant that a verb completed.
         touched: by key, the instant that wrote it last.
@@ -61,6 +62,7 @@ class Made:
     path: Path
     options: dict[str, str]
     mor: bool
+    logs_changes: bool = False
     now: Rows = field(default_factory=dict)
     then: dict[str, Rows] = field(default_factory=dict)
     touched: dict[str, str] = field(default_factory=dict)
@@ -147,6 +149,17 @@ def _hashed(do: _Script) -> None:
     do.put("delete", rows(3, "", 1))
 
 
+def _logged(do: _Script) -> None:
+    do.put("insert", rows(1, "one", 0, 1, 2, 10))
+    do.put("upsert", rows(2, "two", 0, 10))
+    do.put("upsert", rows(3, "three", 0, 1, 3))
+    do.put("delete", rows(4, "", 1))
+
+
+_LOGGING = {
+    "hoodie.table.cdc.enabled": "true",
+    "hoodie.table.cdc.supplemental.logging.mode": "data_before_after",
+}
 _NO_METADATA = {"hoodie.metadata.enable": "false"}
 _HASHING = {
     "hoodie.index.type": "BUCKET",
@@ -169,6 +182,7 @@ SCRIPTS: Mapping[str, tuple[Callable[[_Script], None], str, int, dict[str, str]]
     "mor6 archived": (_archived, "mor", 6, _NO_METADATA),
     "cow9 evolved": (_evolved, "cow", 9, {}),
     "mor9 hashing": (_hashed, "mor", 9, _HASHING),
+    "cow9 logged": (_logged, "cow", 9, _LOGGING),
 }
 """By name: what is done, to a table of which type, version and options."""
 
@@ -197,7 +211,7 @@ def make(folder: Path, name: str) -> Made:
     )
     opened = {"pudi.write.sync": "false", "hoodie.write.set.null.for.missing.columns": "true"}
     opened |= {key: value for key, value in options.items() if key == "hoodie.metadata.enable"}
-    made = Made(path, opened, kind == "mor")
+    made = Made(path, opened, kind == "mor", options == _LOGGING)
     run(_Script(made, pudi.Table.of(meta, given)))
     commits = pudi.Table(str(path), options=opened).timeline.commits
     made.completed = {instant.requested: instant.completion or instant.requested for instant in commits}
