@@ -173,7 +173,12 @@ def _place_upsert(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> Pla
         write = replace(write, index=replace(write.index, moves=False))
     elif merge.anywhere and finds_movers(write, records):
         raise _NeedsJoinError("records are in other partitions", table=write.table)
-    return place_by_key(write, records, None if merge.updates and merge.inserts and not write.is_global else choose)
+    both = merge.updates and merge.inserts
+    placed = place_by_key(write, records, None if both and not write.is_global else choose)
+    if both:  # as an upsert, it depends on nothing that it reads
+        return placed
+    everywhere = merge.anywhere or write.is_global
+    return replace(placed, reads=list if everywhere else frozenset(records.counts).intersection)
 
 
 def _place(write: WriteSnapshot, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:
