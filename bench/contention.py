@@ -166,7 +166,7 @@ def _run_hudi(barrier: Barrier, case: Case, seconds: float) -> Told:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
         "hoodie.upsert.shuffle.parallelism": "1",
-        f"{KEY}client.wait_time_ms_between_retry": "100",
+        f"{KEY}client.wait_time_ms_between_retry": "500",
         f"{KEY}wait_time_ms_between_retry": "100",
         **case.options,
     }
