@@ -42,13 +42,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--aggregate-rows", type=int, default=10_000_000, help="rows of the table of the aggregate")
     parser.add_argument("--memory", default="3g")
     given = parser.parse_args()
     for text in STATEMENTS:
         print(f"read {text[:40]!r}: {1000 * _median(lambda text=text: _read(text), 50)[0]:.2f} ms", flush=True)
     spark = Hudi(given.memory).session
     with tempfile.TemporaryDirectory() as folder:
-        _on_spark(spark, Path(folder), given.rows, given.repeats)
+        if given.rows:
+            _merges(spark, Path(folder), given.rows, given.repeats)
+        if given.aggregate_rows:
+            _aggregates(spark, Path(folder), given.aggregate_rows, given.repeats)
 
 
 def _read(text: str) -> None:
@@ -75,7 +79,7 @@ def _said(taken: tuple[float, float]) -> str:
     return f"{taken[0]:.2f} s ({taken[1]:.2f})"
 
 
-def _on_spark(spark, folder: Path, rows: int, repeats: int) -> None:
+def _merges(spark, folder: Path, rows: int, repeats: int) -> None:
     rng = np.random.default_rng(1)
     ids = np.arange(rows)
     trips = pa.table({"id": ids, "rider": rng.integers(0, 1000, rows), "fare": rng.random(rows), "city": ids % 4})
@@ -96,13 +100,21 @@ def _on_spark(spark, folder: Path, rows: int, repeats: int) -> None:
         spark.sql("RESET hoodie.parquet.compression.codec")
         ours = _median(lambda: pudi.spark.sql(spark, MERGE.format("bench_pudi")), 1)
         print(f"MERGE INTO of 10% of {rows:,} rows, round {number}: Hudi {_said(hudi)}, pudi {_said(ours)}", flush=True)
-    query = "SELECT city, sum(fare) AS s, count(*) AS n, max(rider) AS m FROM bench_pudi GROUP BY city"
-    files = [each.base_file for each in pudi.Table(folder / "pudi").files()]
-    spark.read.parquet(*(str(folder / "pudi" / str(name)) for name in files)).createOrReplaceTempView("plain")
+
+
+def _aggregates(spark, folder: Path, rows: int, repeats: int) -> None:
+    columns = "id", "id * 7 % 1000 AS rider", "id * 0.5D AS fare", "id % 4 AS city"
+    spark.range(0, rows, 1, 4).selectExpr(*columns).createOrReplaceTempView("many")
+    create = f"CREATE TABLE bench_many USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{folder / 'many'}' "
+    pudi.spark.sql(spark, create + "AS SELECT * FROM many")
+    query = "SELECT city, sum(fare) AS s, count(*) AS n, max(rider) AS m FROM bench_many GROUP BY city"
+    files = [each.base_file for each in pudi.Table(folder / "many").files()]
+    spark.read.parquet(*(str(folder / "many" / str(name)) for name in files)).createOrReplaceTempView("plain")
     for number in range(repeats):
-        plain = _median(lambda: spark.sql(query.replace("bench_pudi", "plain")).collect(), 3)
+        plain = _median(lambda: spark.sql(query.replace("bench_many", "plain")).collect(), 3)
         ours = _median(lambda: pudi.spark.sql(spark, query).collect(), 3)
-        print(f"aggregate, round {number}: spark.read.parquet {_said(plain)}, pudi.spark.sql {_said(ours)}", flush=True)
+        said = f"spark.read.parquet {_said(plain)}, pudi.spark.sql {_said(ours)}"
+        print(f"aggregate of {rows:,} rows, round {number}: {said}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 import pudi
-from pudi.ingest import Ingestion, KafkaSource, debezium_events
+from pudi.ingest import Ingestion, KafkaSource, RegistryValues, debezium_events
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.debezium import debezium_options
 from support.kafka import BrokerTopic, FakeTopic, broker, has_broker
@@ -132,3 +137,64 @@ def test_changes_of_a_database_are_applied_in_its_order(topic: Any, tmp_path: Pa
     assert pudi.Table(tmp_path / "t").config.ordering_fields == ("_event_lsn",)
     with pytest.raises(pudi.SchemaError, match="no events of Debezium"):
         steps[0](pa.table({"id": [1]}))
+
+
+def schema_text(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "trip", "fields": [{"name": "id", "type": "long"}, *fields]})
+
+
+class Registry:
+    """Confluent's own client over a registry in memory, and what a producer writes by it."""
+
+    def __init__(self) -> None:
+        self.client = SchemaRegistryClient.new_client({"url": "mock://registry"})
+
+    def values(self) -> RegistryValues:
+        return RegistryValues({"url": "mock://registry"}, lambda _: self.client)
+
+    def sent(self, text: str, *records: dict[str, Any]) -> list[bytes]:
+        serialize = AvroSerializer(self.client, text)
+        return [serialize(record, SerializationContext("trips", MessageField.VALUE)) for record in records]
+
+
+def test_avro_by_a_schema_registry(tmp_path: Path) -> None:
+    topic, registry = FakeTopic("trips"), Registry()
+    moment = {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}], "default": None}
+    when = dt.datetime(2024, 2, 29, 12, tzinfo=dt.timezone.utc)
+    topic.send(0, *registry.sent(schema_text(), {"id": 1}))
+    topic.send(0, *registry.sent(schema_text(moment), {"id": 2, "at": when}, {"id": 3, "at": None}))
+    seen: list[Any] = []
+    ingestion = job(tmp_path, source(topic, values=registry.values()), schema=None, report=seen.append)
+    assert ingestion.run() == 1
+    rows = [(row["id"], row["at"]) for row in read(tmp_path)]
+    assert rows == [(1, None), (2, when), (3, None)]
+    assert seen[-1].checkpoint == "trips,0:3"
+
+
+def test_events_that_are_no_avro_are_bad_records(tmp_path: Path) -> None:
+    topic, registry = FakeTopic("trips"), Registry()
+    (good,) = registry.sent(schema_text({"name": "v", "type": "string"}), {"id": 1, "v": "a"})
+    huge = good[:6] + b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f" + good[6:]
+    topic.send(0, good, b'{"id": 2}', good[:-1], good + b"\x00", huge, b"\x00")
+    ingestion = job(tmp_path, source(topic, values=registry.values()), error_table=tmp_path / "bad")
+    assert ingestion.run() == 1
+    assert [row["id"] for row in read(tmp_path)] == [1]
+    assert len(pudi.Table(tmp_path / "bad").scan().to_arrow()) == 5
+
+
+def test_a_schema_registry_that_lacks_schemas(tmp_path: Path) -> None:
+    topic, registry = FakeTopic("trips"), Registry()
+    topic.send(0, b"\x00\x00\x00\x00\x09\x02")
+    with pytest.raises(pudi.NotFoundError, match="no topic 'trips'"):
+        job(tmp_path, source(topic, values=registry.values())).run()
+    registry.sent(schema_text(), {"id": 1})
+    with pytest.raises(pudi.NotFoundError, match="no schema 9"):
+        job(tmp_path, source(topic, values=registry.values())).run()
+    registry.client.register_schema("trips-value", Schema("{}", "JSON"))
+    with pytest.raises(pudi.NotSupportedError, match="type JSON"):
+        job(tmp_path, source(topic, values=registry.values())).run()
+    with pytest.raises(pudi.InvalidArgumentError, match="nonsense"):
+        job(tmp_path, source(topic, values=RegistryValues({"url": "http://127.0.0.1:1", "nonsense": "1"}))).run()
+    away = RegistryValues({"url": "http://127.0.0.1:1", "timeout": "1", "max.retries": "0"})
+    with pytest.raises(pudi.UnavailableError, match="schema registry"):
+        job(tmp_path, source(topic, values=away)).run()

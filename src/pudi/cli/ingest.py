@@ -63,6 +63,9 @@ def ingest(
         int | None, typer.Option(min=1, help="What a batch takes at most: bytes of files, events, or commits.")
     ] = None,
     kafka: Annotated[list[str] | None, typer.Option(help="A setting of the Kafka client as KEY=VALUE.")] = None,
+    registry: Annotated[
+        list[str] | None, typer.Option(help="A setting of a registry of Avro schemas, KEY=VALUE.")
+    ] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until SIGTERM or SIGINT.")] = False,
     interval: Annotated[float, typer.Option(min=0, help="Seconds between looks at a source that had nothing.")] = 10.0,
     max_batches: Annotated[int | None, typer.Option(min=1, help="End after so many batches.")] = None,
@@ -95,7 +98,7 @@ def ingest(
             steps.append(package.sql_transform(_text("--sql", sql)))
         session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
         job = package.Ingestion(
-            _source(source, path, limit, pairs("--kafka", kafka), of_source),
+            _source(source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source),
             target,
             op,
             record_key=split(record_key),
@@ -117,10 +120,16 @@ def ingest(
 
 
 def _source(
-    kind: SourceKind, path: str, limit: int | None, kafka: dict[str, str], storage: dict[str, str] | None
+    kind: SourceKind,
+    path: str,
+    limit: int | None,
+    kafka: dict[str, str],
+    registry: dict[str, str],
+    storage: dict[str, str] | None,
 ) -> package.Source:
     if kind is SourceKind.KAFKA:
-        topic = package.KafkaSource(path, kafka)
+        values = package.RegistryValues(registry) if registry else None
+        topic = package.KafkaSource(path, kafka, values=values)
         return topic if limit is None else replace(topic, max_events=limit)
     if kind is SourceKind.TABLE:
         return package.TableSource(path, limit, storage)

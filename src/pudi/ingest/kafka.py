@@ -12,6 +12,7 @@ from pudi.context import Context
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, SetupError, UnavailableError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import parse_json
+from pudi.ingest.registry import RegistryValues
 from pudi.ingest.source import BadRecord, Batch
 
 _MOST_EVENTS: Final = 500_000
@@ -21,7 +22,7 @@ _CHUNK: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
-    """Values of a topic, as JSON. Values that are null (tombstones of compacted topics) are left out.
+    """Values of a topic, as JSON, or Avro by a schema registry. Null values (tombstones) are left out.
 
     The checkpoint is `topic,partition:offset,…` with the next offset of each partition, as in Hudi Streamer. A batch
     takes up to the offsets that the topic had when it began.
@@ -34,6 +35,7 @@ class KafkaSource:
         fail_on_data_loss: whether events that Kafka deleted before they were taken in are an error; else the batch
             begins with the oldest that is there, as Hudi Streamer does by default.
         client: makes a consumer; for tests.
+        values: decodes Avro by the schemas of a registry; None where values are JSON.
 
     Raises:
         InvalidArgumentError: another `start`.
@@ -46,6 +48,7 @@ class KafkaSource:
     fail_on_data_loss: bool = True
     client: Callable[[Mapping[str, Any]], Any] | None = None
     context: Context = field(default_factory=Context)
+    values: RegistryValues | None = None
 
     def __post_init__(self) -> None:
         if self.start not in {"earliest", "latest"}:
@@ -56,7 +59,8 @@ class KafkaSource:
 
         Raises:
             UnavailableError: the brokers don't answer.
-            NotFoundError: there is no such topic, or events are gone that follow the checkpoint.
+            NotFoundError: there is no such topic, or events are gone that follow the checkpoint; with a registry, it
+                has no schema of the topic.
             NotSupportedError: a Spark session is given.
             SetupError: confluent-kafka isn't installed.
         """
@@ -83,8 +87,11 @@ class KafkaSource:
         first = after.value is None and begin == end  # where `latest` was is to be kept
         if begin == end and not first:
             return None
-        lines = [value.replace(b"\n", b" ") for value in values]
-        parsed = parse_json(lines, range(len(lines)), schema, self.topic, self.topic)
+        if self.values is not None:
+            parsed = self.values.parse(values, self.topic)
+        else:
+            lines = [value.replace(b"\n", b" ") for value in values]
+            parsed = parse_json(lines, range(len(lines)), schema, self.topic, self.topic)
         more = any(end[number] < bounds[number][1] for number in end)
         origin = f"{sum(end.values()) - sum(begin.values())} offsets of topic {self.topic}"
         reached = replace(after, value=offsets_text(self.topic, end), version=2, seen=())

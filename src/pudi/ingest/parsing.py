@@ -24,7 +24,7 @@ from pudi.schema import avro_to_arrow
 
 _MOST_BAD: Final = 1000
 """Bad records that are reported one by one in one file: a file with more is damaged as a whole."""
-_SHOWN: Final = 10_000
+MOST_SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
 
 
@@ -120,9 +120,9 @@ def parse_json(
     bad: list[BadRecord] = []
 
     def refuse(number: int, error: str) -> None:
-        text = lines[number].decode("utf-8", "replace")[:_SHOWN]
+        text = lines[number].decode("utf-8", "replace")[:MOST_SHOWN]
         bad.append(BadRecord(source, positions[number], text, error[:500]))
-        _check_count(bad, source, root)
+        check_count(bad, source, root)
 
     while waiting:
         numbers = waiting.pop()
@@ -172,8 +172,8 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
 
     def refuse(row: Any) -> str:
         wrong = f"{row.actual_columns} values, {row.expected_columns} are expected"
-        bad.append(BadRecord(file.path, row.number or 0, row.text[:_SHOWN], wrong))
-        _check_count(bad, file.path, storage.root)
+        bad.append(BadRecord(file.path, row.number or 0, row.text[:MOST_SHOWN], wrong))
+        check_count(bad, file.path, storage.root)
         return "skip"
 
     names = [] if csv.header or schema is None else schema.names
@@ -196,10 +196,10 @@ def _typed(rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, 
     """Cast columns of text; rows with a value that is none of its column's type are bad."""
     kinds = {each.name: each.type for each in schema if each.name in rows.column_names}
     good, wrong = _cast(rows, kinds)
-    _check_count([*bad, *wrong], file.path, storage.root)
+    check_count([*bad, *wrong], file.path, storage.root)
     for place in sorted(wrong):
         record = json.dumps({name: rows[name][place].as_py() for name in rows.column_names}, ensure_ascii=False)
-        bad.append(BadRecord(file.path, place + 1, record[:_SHOWN], wrong[place]))
+        bad.append(BadRecord(file.path, place + 1, record[:MOST_SHOWN], wrong[place]))
     return Parsed(good, tuple(bad))
 
 
@@ -235,7 +235,8 @@ def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]
     return found
 
 
-def _check_count(bad: Sequence[object], source: str, root: str) -> None:
+def check_count(bad: Sequence[object], source: str, root: str) -> None:
+    """Refuse a source of which too many records are bad; raises CorruptError."""
     if len(bad) > _MOST_BAD:
         raise CorruptError(
             f"more than {_MOST_BAD:,} of its records can't be read: it isn't of this format or schema",
