@@ -1,7 +1,8 @@
-"""Processes that add to one number at the same time: what they were told is done adds up."""
+"""Processes that change the same records at the same time: all that they were told fits one order."""
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pudi
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 from support.hive import serve_hive
 from support.s3 import S3Server, serve_s3
+from support.simulated.histories import Step, contradictions
 from support.zookeeper import serve_zookeeper
 
 IN_PROCESS = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
@@ -171,3 +173,42 @@ def test_no_update_is_lost_in_a_minute(tmp_path: Path, s3_server: S3Server, on_s
     there: tuple[str, Any] = (s3_server.new_root(), s3_server.options()) if on_s3 else (str(tmp_path / "t"), None)
     told = count(*there, case, "mor" if on_s3 else "cow", adder, 60)
     assert told > 0 or case == "single writer"
+
+
+LOGS = pa.schema([("id", pa.string()), ("log", pa.string())])
+KEYS = ("a", "b", "c", "d", "e")
+
+
+def keep_logs(barrier: Barrier, number: int, path: str, options: dict[str, str], rounds: int) -> list[Step]:
+    """Read the table, and append to texts of some records by reading them and writing them back; what was done when."""
+    table, chance = pudi.Table(path, options=options), random.Random(number)
+    barrier.wait(START_TIMEOUT)
+    name, steps = f"process {number}", []
+    for _ in range(rounds):
+        began = time.monotonic()
+        scan = table.scan(columns=["id", "log"])
+        found = dict(zip(*scan.to_arrow().to_pydict().values(), strict=True))
+        steps.append(Step(name, began, time.monotonic(), seen={key: log.split() for key, log in found.items()}))
+        keys, value = chance.sample(KEYS, 2), f"{number}.{len(steps)}"
+        logs = pa.table({"id": keys, "log": [f"{found[key]} {value}" for key in keys]}, schema=LOGS)
+        began, outcome = time.monotonic(), "done"
+        try:
+            table.upsert(logs, if_unchanged_since=scan.instant)
+        except pudi.ConflictError:
+            outcome = "not done"
+        except pudi.UnavailableError:
+            outcome = "unknown"
+        steps.append(Step(name, began, time.monotonic(), appended=dict.fromkeys(keys, value), outcome=outcome))
+    return steps
+
+
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
+def test_what_processes_did_and_saw_fits_one_order(tmp_path: Path, kind: str) -> None:
+    options = {"hoodie.parquet.small.file.limit": "0", "hoodie.compact.inline": str(kind == "mor").lower()}
+    table = pudi.create(tmp_path / "t", LOGS, record_key="id", table_type=kind, options=options)
+    for key in KEYS:  # a file group each
+        table.upsert(pa.table({"id": [key], "log": [""]}, schema=LOGS))
+    steps = [step for each in race(keep_logs, (str(tmp_path / "t"), options, 6), racers=3) for step in each]
+    assert sum(bool(step.appended) and step.outcome == "done" for step in steps) > 3
+    assert contradictions(steps) == []
+    assert table.check().ok

@@ -15,23 +15,26 @@ from support.simulated.work import KINDS, Plan
 
 pytestmark = pytest.mark.metadata_by_default
 
+WEATHERS = 5
+EVERY_RUN = [number + len(KINDS) * (number % WEATHERS) for number in range(len(KINDS))]
+"""A seed for each kind of table; each kind of weather comes as often."""
 CHUNK = 9
 QUICK = {
-    "no conflict check": 2,
+    "no conflict check": 0,
     "the conflict check is made before the lock is taken": 1,
     "no lock is taken": 0,
 }
 """Seeds that find a mutant at once."""
 
 
-@pytest.mark.parametrize("first", range(0, len(KINDS), CHUNK))
+@pytest.mark.parametrize("first", range(0, len(EVERY_RUN), CHUNK))
 def test_no_schedule_shows_an_anomaly(first: int) -> None:
-    failed = [found for seed in range(first, first + CHUNK) if (found := search(seed)).problem]
+    failed = [found for seed in EVERY_RUN[first : first + CHUNK] if (found := search(seed)).problem]
     assert not failed, "\n\n".join(f"{each}" for each in failed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(len(KINDS), 600, 48))
+@pytest.mark.parametrize("first", range(0, 576, 48))
 def test_no_schedule_of_many_shows_an_anomaly(first: int) -> None:
     failed = [found for seed in range(first, first + 48) if (found := search(seed)).problem]
     assert not failed, "\n\n".join(f"{each}" for each in failed)

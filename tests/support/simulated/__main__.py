@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count, islice
 from typing import NamedTuple
 
 from support.simulated.judge import anomalies
@@ -58,13 +59,14 @@ class Caught(NamedTuple):
 
 
 def hunt(number: int, most: int) -> Caught:
-    """Look for a mutant in the schedules of the seeds from 0 on."""
+    """Look for a mutant in schedules that can show it, by the seeds from 0 on."""
     mutant = MUTANTS[number]
-    for seed in range(most):
+    seeds = islice((seed for seed in count() if mutant.wants(Plan.of(seed))), most)
+    for tried, seed in enumerate(seeds, 1):
         with mutant.applied():
             problem = search(seed).problem
         if problem:
-            return Caught(mutant.name, seed, seed + 1, problem.splitlines()[0])
+            return Caught(mutant.name, seed, tried, problem.splitlines()[0])
     return Caught(mutant.name, None, most, "")
 
 
@@ -91,9 +93,9 @@ def _search_all(seeds: range, jobs: int) -> int:
     return 1 if failed else 0
 
 
-def _hunt_all(most: int, jobs: int) -> int:
+def _hunt_all(most: int, jobs: int, named: str) -> int:
     missed = 0
-    numbers = range(len(MUTANTS))
+    numbers = [number for number, mutant in enumerate(MUTANTS) if named in mutant.name]
     for found in _in_processes(jobs, hunt, numbers, [most] * len(numbers)):
         assert isinstance(found, Caught)
         missed += found.seed is None
@@ -110,13 +112,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="shrink and tell this one")
     parser.add_argument("--mutants", type=int, help="look for each mutant in so many schedules")
+    parser.add_argument("--named", default="", help="only mutants whose names have this text")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     given = parser.parse_args()
     if given.seed is not None:
         print(tell(given.seed) if search(given.seed).problem else story(play(Plan.of(given.seed))))
         return 0
     if given.mutants is not None:
-        return _hunt_all(given.mutants, given.jobs)
+        return _hunt_all(given.mutants, given.jobs, given.named)
     return _search_all(range(given.first, given.first + given.schedules), given.jobs)
 
 

@@ -10,11 +10,13 @@ import __future__
 import importlib
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
+
+from support.simulated.work import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,12 @@ class Mutant:
     Attributes:
         name: the rule that is broken, as people say it.
         edits: the changes that break it.
+        wants: whether a run can show it at all: others aren't searched for it.
     """
 
     name: str
     edits: tuple[Edit, ...]
+    wants: Callable[[Plan], bool] = lambda _: True
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -91,8 +95,20 @@ class Mutant:
                 function.__code__ = code
 
 
-def _mutant(name: str, *edits: tuple[str, str, str]) -> Mutant:
-    return Mutant(name, tuple(Edit(*edit) for edit in edits))
+def _mutant(name: str, *edits: tuple[str, str, str], wants: Callable[[Plan], bool] = lambda _: True) -> Mutant:
+    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants)
+
+
+def _stops(plan: Plan) -> bool:
+    return plan.weather.pauses > 0
+
+
+def _dies(plan: Plan) -> bool:
+    return plan.weather.crashes > 0
+
+
+def _clusters(plan: Plan) -> bool:
+    return plan.kind.index != "bucket"
 
 
 _STORE = "pudi.timeline.store:TimelineStore"
@@ -143,28 +159,27 @@ MUTANTS: Sequence[Mutant] = (
             "self._storage.put(STORAGE_LOCK, fresh.to_bytes()); "
             "self._held = (fresh, self._store.read_version(STORAGE_LOCK)[1])",
         ),
+        wants=_stops,
     ),
     _mutant(
         "who holds the lock doesn't look whether the lease has run out",
         (f"{_LOCK}.verify", "if held is not None:", "if False:"),
         (f"{_LOCK}.verify", "if held is None:", "if False:"),
+        wants=_stops,
     ),
     _mutant(
         "a lease that still runs is taken over",
         (f"{_LOCK}._try", "found.valid_until_ms + DRIFT_MS", "found.valid_until_ms - 9_950"),
     ),
     _mutant(
-        "the first lock file is put, not created",
-        (f"{_LOCK}._try_first", "self._storage.create(", "self._storage.put("),
-    ),
-    _mutant(
-        "the lock file is put, not compared and swapped",
+        "the lock file is put, not compared and swapped, and only the clock is asked whether it is still held",
         (
             f"{_LOCK}._try",
             "self._held = (fresh, self._store.replace(STORAGE_LOCK, fresh.to_bytes(), version))",
             "self._storage.put(STORAGE_LOCK, fresh.to_bytes()); "
             "self._held = (fresh, self._store.read_version(STORAGE_LOCK)[1])",
         ),
+        (f"{_LOCK}.verify", "found = self._read()", "found = held[0]"),
     ),
     _mutant(
         "the commit is published before its metadata",
@@ -175,6 +190,7 @@ MUTANTS: Sequence[Mutant] = (
             "                complete(lambda now: None, store.load())\n"
             "                return done",
         ),
+        wants=_dies,
     ),
     _mutant(
         "metadata is written before the conflict check, and stays if that fails",
@@ -189,11 +205,13 @@ MUTANTS: Sequence[Mutant] = (
             "if not meta.config.metadata_partitions:",
             "if True:",
         ),
+        wants=_dies,
     ),
     _mutant(
         "log files of indexes are not looked at again under the lock",
         ("pudi.action.mdt.index_logs:IndexLogs.verify", "if current is None or", "if False and"),
         ("pudi.action.mdt.index_logs:IndexLogs.verify", "if not {stat.path", "if False and not {stat.path"),
+        wants=lambda plan: plan.kind.index == "record",
     ),
     _mutant(
         "a clean deletes what pending plans read",
@@ -208,6 +226,7 @@ MUTANTS: Sequence[Mutant] = (
         "a clean deletes what savepoints keep",
         (f"{_KEPT}.of", "savepointed_names(meta, timeline)", "{}"),
         ("pudi.action.services.clean_plan:names_in_use", "savepointed_names(meta, timeline).items()", "()"),
+        wants=lambda plan: plan.kind.services == "apart",
     ),
     _mutant(
         "a clean deletes what readers of retained commits need",
@@ -224,10 +243,12 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "replacements are archived before the files that they replaced are deleted",
         (f"{_PLAN}:plan_archive", "for find in (_replaced_files, _unknown_files):", "for find in ():"),
+        wants=_clusters,
     ),
     _mutant(
         "commits are archived although a pending instant is older",
         (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
+        wants=_dies,
     ),
     _mutant(
         "heartbeats are ignored: a live writer is rolled back",
@@ -241,23 +262,23 @@ MUTANTS: Sequence[Mutant] = (
         "a writer that was rolled back completes",
         ("pudi.timeline.taken:refuse_taken", "if current is None or current.state is not State.INFLIGHT:", "if False:"),
         ("pudi.action.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
+        wants=_stops,
     ),
     _mutant(
         "a writer completes although its rollback has begun",
         ("pudi.timeline.taken:refuse_taken", "if target is not None and", "if False and"),
+        wants=_stops,
     ),
     _mutant(
         "a process that lost the lock undoes what the next one did",
         ("pudi.action.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
         (f"{_STORE}.discard", "self.lock.verify()", "pass"),
+        wants=_stops,
     ),
     _mutant(
         "two runs of one plan write to the metadata table",
         (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
-    ),
-    _mutant(
-        "a process that lost the lock overwrites the archive",
-        ("pudi.timeline.archiving:_to_history", ", store.lock.verify)", ")"),
+        wants=_stops,
     ),
     _mutant(
         "writers are rolled back without the lock",
@@ -290,6 +311,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two runs of one plan write files of the same names",
         ("pudi.action.services.lease:lease", 'int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS', "7"),
+        wants=_stops,
     ),
     _mutant(
         "a service is planned without the lock",
@@ -303,6 +325,7 @@ MUTANTS: Sequence[Mutant] = (
             "if found is None or found.state is not State.COMPLETED:",
             "if True:",
         ),
+        wants=lambda plan: plan.weather.lost > 0,
     ),
     _mutant(
         "the completion time is made before the lock is taken",
@@ -317,6 +340,7 @@ MUTANTS: Sequence[Mutant] = (
             "completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)",
             "completion = early",
         ),
+        wants=lambda plan: plan.kind.version != "6",
     ),
     _mutant(
         "the requested time is made before the lock is taken",
@@ -333,6 +357,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two writers insert new keys into one partition",
         (f"{_CHECK}._check_commit", "if shared:", "if False:"),
+        wants=lambda plan: plan.kind.index != "bucket",
     ),
     _mutant(
         "a write into a partition that another one replaces counts for nothing",
@@ -342,11 +367,13 @@ MUTANTS: Sequence[Mutant] = (
         "a write to a file group of a pending clustering completes, and the clustering too",
         (f"{_CHECK}.run", "for other, group in self.contradicted(now):", "for other, group in ():"),
         ("pudi.action.services.clustering:ClusteringRun.verify", "if changed:", "if False:"),
+        wants=_clusters,
     ),
     _mutant(
         "below version 8, a log file goes to a slice that a compaction takes",
         (f"{_CHECK}._check_compactions", "if both:", "if False:"),
         (f"{_CHECK}._check_compacted", "if now.rules.logs_name_their_slice:", "if False:"),
+        wants=lambda plan: plan.kind.version == "6" and plan.kind.table_type == "mor",
     ),
     _mutant(
         "a write based on a scan doesn't ask whether the table has changed since",
