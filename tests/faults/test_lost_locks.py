@@ -104,6 +104,35 @@ def test_a_write_whose_rollback_has_begun_does_not_complete(root: str) -> None:
     assert opened.check().ok
 
 
+@pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6")])
+def test_a_file_that_is_written_after_its_rollback_was_planned_goes_too(root: str, kind: str, version: str) -> None:
+    create(root, kind, hoodie__write__table__version=version)
+
+    def plan_rollback() -> None:
+        other = MetaClient.open(root, None, {})
+        target = next(iter(other.store.load().pending))
+        other.store.request(Action.ROLLBACK, encode_rollback_plan(plan_of_pending(other, target)))
+
+    def finish_rollback() -> None:
+        pudi.Table(root, options=EAGER).upsert(table([trip(1, 5)]))
+
+    log = _log_of_upsert(root)
+    marked = next(n for n, (made, path) in enumerate(log, 1) if made == "put" and ".marker." in path)
+    written = next(n for n, (made, path) in enumerate(log, 1) if made == "create" and not path.startswith(".hoodie"))
+    inner = FaultStorage(open_storage(root), fail_at=marked, mode="delay", on_delay=plan_rollback)
+    storage = FaultStorage(inner, fail_at=written + 1, mode="delay", on_delay=finish_rollback)
+    meta = MetaClient.open(root, None, {}, MetaClient.open(root, None, {}).context, storage)
+    inner.fail_at = inner.calls + marked
+    storage.fail_at = storage.calls + written + 1
+    with pytest.raises(ConflictError, match="for dead"):
+        pudi.Table.of(meta, {}).upsert(table([trip(0, 7)]))
+    opened = pudi.Table(root)
+    found = {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}
+    assert (found["k0000"], found["k0001"]) == (2, 5)
+    assert opened.check().ok
+    assert not [step for step in opened.maintain().steps if step.name == "orphaned files"]
+
+
 def test_who_lost_the_lock_deletes_nothing(root: str) -> None:
     create(root)
     meta = MetaClient.open(root, None, {})

@@ -11,7 +11,7 @@ from support.simulated.__main__ import hunt, search, tell
 from support.simulated.judge import anomalies, history_of
 from support.simulated.mutants import MUTANTS
 from support.simulated.run import play
-from support.simulated.work import KINDS, Plan
+from support.simulated.work import KINDS, Plan, first_files
 
 pytestmark = pytest.mark.metadata_by_default
 
@@ -68,6 +68,7 @@ def test_a_mutant_breaks_what_is_there(mutant: object) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_broken_protocol_is_found(name: str) -> None:
     mutant = next(each for each in MUTANTS if each.name == name)
+    first_files(Plan.of(QUICK[name]).kind)  # by whole code
     with mutant.applied():
         assert search(QUICK[name]).problem
 

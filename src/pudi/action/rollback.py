@@ -12,7 +12,14 @@ from pudi.action.mdt.revert_build import is_dead_building, revert_index_build
 from pudi.action.meta_client import MetaClient
 from pudi.action.rollback_backup import copy_instant
 from pudi.action.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
-from pudi.action.rollback_plan import WRITES, plan_of_completed, plan_of_pending, planned_files, target_of
+from pudi.action.rollback_plan import (
+    WRITES,
+    plan_of_completed,
+    plan_of_pending,
+    planned_files,
+    target_of,
+    written_since,
+)
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
@@ -305,14 +312,13 @@ def _execute(
         discard_rings(meta, target.commit_time)
     if completed is not None:  # readers go back to the state before it
         meta.delete_locked([meta.store.path(completed)])
-    doomed = [path for request in plan.rollback_requests for path in planned_files(meta, target, request)]
+    requests = [*plan.rollback_requests, *(written_since(meta, target, plan) if completed is None else ())]
+    doomed = [path for request in requests for path in planned_files(meta, target, request)]
     meta.delete_locked(doomed)
-    blocks = [request for request in plan.rollback_requests if request.log_blocks_to_be_deleted]
+    blocks = [request for request in requests if request.log_blocks_to_be_deleted]
     commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
     took_ms = meta.context.clock.now_ms() - began_ms
-    metadata = build_rollback_metadata(
-        meta.storage, rollback.requested, target, plan.rollback_requests, commands, took_ms
-    )
+    metadata = build_rollback_metadata(meta.storage, rollback.requested, target, requests, commands, took_ms)
     if restores:
         discard_metadata(meta, target.commit_time)
     else:

@@ -48,6 +48,31 @@ def plan_of_pending(meta: MetaClient, target: Instant) -> RollbackPlan:
     return RollbackPlan(InstantInfo(target.requested, target.named_action.value), (*requests, *blocks))
 
 
+def written_since(meta: MetaClient, target: InstantInfo, plan: RollbackPlan) -> list[RollbackRequest]:
+    """Return what to do with files that a rollback's plan doesn't name, since their writer lived and went on.
+
+    Args:
+        meta: the table.
+        target: the write, pending.
+        plan: the plan, which may have been made by another process long ago.
+
+    Raises:
+        CorruptError: the write's markers can't be read.
+    """
+    planned: set[str] = set()
+    for request in plan.rollback_requests:
+        prefix = f"{request.partition_path}/" if request.partition_path else ""
+        names = (*request.files_to_be_deleted, *(request.log_blocks_to_be_deleted or ()))
+        planned.update(prefix + name.rstrip("/").rpartition("/")[2] for name in names)
+    markers = Markers(meta.storage, target.commit_time)
+    requests = [
+        RollbackRequest(partition_path=path.rpartition("/")[0], files_to_be_deleted=(f"{meta.storage.root}/{path}",))
+        for path in markers.files()
+        if path not in planned
+    ]
+    return requests + block_requests(meta.storage, [path for path in markers.appended() if path not in planned])
+
+
 def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
     """Plan the rollback of a completed write, by what it says that it wrote.
 

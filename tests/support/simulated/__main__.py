@@ -20,7 +20,7 @@ from support.simulated.judge import anomalies
 from support.simulated.mutants import MUTANTS
 from support.simulated.run import play
 from support.simulated.shrink import Shrinker, story
-from support.simulated.work import Plan
+from support.simulated.work import Plan, first_files
 
 _SHOWN = 3
 """Failures that are shrunk and told; of others only the seed."""
@@ -63,6 +63,7 @@ def hunt(number: int, most: int) -> Caught:
     mutant = MUTANTS[number]
     seeds = islice((seed for seed in count() if mutant.wants(Plan.of(seed))), most)
     for tried, seed in enumerate(seeds, 1):
+        first_files(Plan.of(seed).kind)  # by whole code
         with mutant.applied():
             problem = search(seed).problem
         if problem:

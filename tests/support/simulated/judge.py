@@ -220,7 +220,14 @@ class _Judge:
 
 
 def _is_expected(text: str, faults: bool) -> bool:
-    expected = ("ConflictError", "BlockedError", "PlanTakenError", "IndexesChangedError", "NotFoundError")
+    expected = (
+        "ConflictError",
+        "BlockedError",
+        "PlanTakenError",
+        "PlanDisplacedError",
+        "IndexesChangedError",
+        "NotFoundError",
+    )
     return text.startswith((*expected, "UnavailableError") if faults else expected)
 
 
@@ -228,7 +235,7 @@ def _after(operation: Operation, states: list[State], earlier: list[State]) -> l
     """The states after a commit, from those before it and those that its operation may have looked at."""
     found: list[State] = []
     for state in states:
-        came = [k for k in operation.keys if operation.seeks and k in state and any(k not in e for e in earlier)]
+        came = [k for k in operation.keys if operation.may_miss and k in state and any(k not in e for e in earlier)]
         for missed in chain.from_iterable(combinations(came, count) for count in range(len(came) + 1)):
             after = operation.apply(state, missed)
             if after not in found:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from support.simulated.judge import anomalies
 from support.simulated.run import Played, play
 from support.simulated.script import Fate, Place
-from support.simulated.work import Operation, Plan, ProcessPlan
+from support.simulated.work import Operation, Plan, ProcessPlan, first_files
 from support.simulated.world import START_MS, Note
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ class Shrinker:
 
     def run(self, plan: Plan) -> Played:
         """Return the shortest run that was found; the given one has to fail."""
+        first_files(plan.kind)  # by whole code
         first = self._fails(plan, None, steady=False)
         if first is None:
             raise AssertionError(f"seed {plan.seed} doesn't fail")

@@ -40,6 +40,11 @@ def partition_of(key: str) -> str:
     return PARTITIONS[int(key[-1], 36) % 2]
 
 
+def new_key(key: str) -> str:
+    """A key that isn't there at first, in the same partition; several writers may bring it."""
+    return f"x{key[1:]}"
+
+
 def rows(found: Mapping[str, int]) -> pa.Table:
     """Numbers by key as records."""
     keys = list(found)
@@ -184,7 +189,7 @@ class Operation:
             case "upsert":
                 return table.upsert(rows(dict.fromkeys(keys, self.number)))
             case "insert":
-                return table.upsert(rows({f"x{self.number}{key[-1]}": self.number for key in keys}))
+                return table.upsert(rows({new_key(key): self.number for key in keys}))
             case "update":
                 return table.update({"n": f"n * {BASE} + {self.number}"}, where=f"id in ({listed})")
             case "append":
@@ -223,9 +228,9 @@ class Operation:
         )
 
     @property
-    def seeks(self) -> bool:
-        """Whether it changes records that it finds, and no others."""
-        return self.verb in {"update", "append", "delete", "delete where"}
+    def may_miss(self) -> bool:
+        """Whether it only changes records that it finds, and isn't refused if another write brings one meanwhile."""
+        return self.verb in {"append", "delete"}
 
     def apply(self, state: State, missed: Collection[str] = ()) -> State:
         """Return the state after it.
@@ -240,8 +245,7 @@ class Operation:
             case "upsert":
                 after |= {key: (partition_of(key), self.number) for key in keys}
             case "insert":
-                made = [f"x{self.number}{key[-1]}" for key in keys]
-                after |= {key: (partition_of(key), self.number) for key in made}
+                after |= {new_key(key): (partition_of(key), self.number) for key in keys}
             case "update" | "append":
                 for key in set(keys) & set(after):
                     after[key] = after[key][0], after[key][1] * BASE + self.number
