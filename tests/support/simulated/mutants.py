@@ -71,11 +71,14 @@ class Mutant:
         name: the rule that is broken, as people say it.
         edits: the changes that break it.
         wants: whether a run can show it at all: others aren't searched for it.
+        elusive: whether 30 runs and more didn't show it: several processes have to be at one place in a rare moment, or
+            another rule mostly catches it.
     """
 
     name: str
     edits: tuple[Edit, ...]
     wants: Callable[[Plan], bool] = lambda _: True
+    elusive: bool = False
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -95,8 +98,13 @@ class Mutant:
                 function.__code__ = code
 
 
-def _mutant(name: str, *edits: tuple[str, str, str], wants: Callable[[Plan], bool] = lambda _: True) -> Mutant:
-    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants)
+def _mutant(
+    name: str,
+    *edits: tuple[str, str, str],
+    wants: Callable[[Plan], bool] = lambda _: True,
+    elusive: bool = False,
+) -> Mutant:
+    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, elusive)
 
 
 def _stops(plan: Plan) -> bool:
@@ -211,6 +219,7 @@ MUTANTS: Sequence[Mutant] = (
         "below version 8, log files of an index go to a slice that was compacted meanwhile",
         ("pudi.action.mdt.index_logs:IndexLogs.verify", "own.rules.logs_name_their_slice and moved", "False"),
         wants=lambda plan: plan.kind.index == "record" and plan.kind.version == "6",
+        elusive=True,
     ),
     _mutant(
         "a clean deletes what savepoints keep",
@@ -239,6 +248,7 @@ MUTANTS: Sequence[Mutant] = (
         "commits are archived although a pending instant is older",
         (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
         wants=_dies,
+        elusive=True,
     ),
     _mutant(
         "heartbeats are ignored: a live writer is rolled back",
@@ -258,17 +268,20 @@ MUTANTS: Sequence[Mutant] = (
         "a writer completes although its rollback has begun",
         ("pudi.timeline.taken:refuse_taken", "if target is not None and", "if False and"),
         wants=_stops,
+        elusive=True,
     ),
     _mutant(
         "a process that lost the lock undoes what the next one did",
         ("pudi.action.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
         (f"{_STORE}.discard", "self.lock.verify()", "pass"),
         wants=_stops,
+        elusive=True,
     ),
     _mutant(
         "two runs of one plan write to the metadata table",
         (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
         wants=_stops,
+        elusive=True,
     ),
     _mutant(
         "writers are rolled back without the lock",
@@ -339,14 +352,17 @@ MUTANTS: Sequence[Mutant] = (
         "two writers insert new keys into one partition",
         (f"{_CHECK}.check_inserts", "if shared:", "if False:"),
         wants=lambda plan: plan.kind.index != "bucket",
+        elusive=True,
     ),
     _mutant(
         "a write into a partition that another one replaces counts for nothing",
         (f"{_CHECK}.check_replaced", "if both:", "if False:"),
+        elusive=True,
     ),
     _mutant(
         "a statement misses records that another write brings",
         (f"{_CHECK}.check_reads", "if read:", "if False:"),
+        elusive=True,
     ),
     _mutant(
         "a write to a file group of a pending clustering completes, and the clustering too",
