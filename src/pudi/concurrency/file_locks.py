@@ -29,10 +29,10 @@ _log = logging.getLogger(__name__)
 LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
 """File that `LocalFileLock` locks. Releasing keeps it: deleting it would let two waiters lock two different files."""
 
-_ANOTHER_PROCESS = "another process on this machine"
+ANOTHER_PROCESS = "another process on this machine"
 
 
-class _MachineLock:
+class MachineLock:
     """The lock file of a table on a local disk, locked by the operating system: it's free when its holder dies.
 
     Args:
@@ -51,7 +51,7 @@ class _MachineLock:
         return filelock.FileLock(self._file, thread_local=False)
 
     @classmethod
-    def of(cls, storage: Storage, settings: LockSettings, context: Context) -> _MachineLock | None:
+    def of(cls, storage: Storage, settings: LockSettings, context: Context) -> MachineLock | None:
         """That of a table; None where the table isn't on a local disk."""
         name = local_path(storage, LOCAL_LOCK)
         return None if name is None else cls(name, storage.root, settings, context)
@@ -99,7 +99,7 @@ class LocalFileLock(TableLock):
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
         super().__init__(canonical_root(storage.root), settings, context)
-        machine = _MachineLock.of(storage, settings, context)
+        machine = MachineLock.of(storage, settings, context)
         if machine is None:
             raise NotSupportedError(
                 "the operating system's file lock works on local disks only; choose StorageBasedLockProvider",
@@ -109,7 +109,7 @@ class LocalFileLock(TableLock):
 
     def _acquire(self, deadline: float) -> None:
         if not self._machine.acquire(deadline):
-            raise self._not_free(_ANOTHER_PROCESS)
+            raise self._not_free(ANOTHER_PROCESS)
 
     def _release(self) -> None:
         self._machine.release()
@@ -134,7 +134,7 @@ class FileSystemLock(TableLock):
         self._storage = storage
         self._path = f"{self._lock_folder(settings.lock_folder)}/lock"
         self._note = b""
-        self._machine = _MachineLock.of(storage, settings, context)
+        self._machine = MachineLock.of(storage, settings, context)
 
     def verify(self) -> None:
         """Read the lock file.
@@ -151,7 +151,7 @@ class FileSystemLock(TableLock):
 
     def _acquire(self, deadline: float) -> None:
         if self._machine is not None and not self._machine.acquire(deadline):
-            raise self._not_free(_ANOTHER_PROCESS)
+            raise self._not_free(ANOTHER_PROCESS)
         try:
             self._create(deadline)
         except BaseException:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from pudi.concurrency.file_locks import ANOTHER_PROCESS, MachineLock
 from pudi.concurrency.table_lock import TableLock
 from pudi.config import LockSettings
 from pudi.config.registered import checked_name
@@ -75,11 +76,21 @@ class ProvidedLock(TableLock):
         table: the table's root, in one spelling for all its names.
         settings: how long to wait.
         context: the clock.
+        machine: on a local disk the operating system's file lock, which is taken before: it keeps out writers of
+            pudi that don't name the provider.
     """
 
-    def __init__(self, name: str, provider: LockProvider, table: str, settings: LockSettings, context: Context) -> None:
+    def __init__(
+        self,
+        name: str,
+        provider: LockProvider,
+        table: str,
+        settings: LockSettings,
+        context: Context,
+        machine: MachineLock | None = None,
+    ) -> None:
         super().__init__(table, settings, context)
-        self._name, self._provider = name, provider
+        self._name, self._provider, self._machine = name, provider, machine
 
     def verify(self) -> None:
         """Ask the service.
@@ -96,6 +107,16 @@ class ProvidedLock(TableLock):
             )
 
     def _acquire(self, deadline: float) -> None:
+        if self._machine is not None and not self._machine.acquire(deadline):
+            raise self._not_free(ANOTHER_PROCESS)
+        try:
+            self._take(deadline)
+        except BaseException:
+            if self._machine is not None:
+                self._machine.release()
+            raise
+
+    def _take(self, deadline: float) -> None:
         clock = self._context.clock
         while not self._ask(lambda: self._provider.try_lock(max(0.0, deadline - clock.monotonic()))):
             self._wait(deadline, _USUAL_POLL_S, self._ask(self._provider.holder))
@@ -105,6 +126,9 @@ class ProvidedLock(TableLock):
             self._provider.unlock()
         except Exception as error:  # noqa: BLE001 - what was done under the lock is done, whatever a provider raises
             _log.warning("%s: %s couldn't release the lock: %s", self._table, self._name, cause_text(error))
+        finally:
+            if self._machine is not None:
+                self._machine.release()
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         try:

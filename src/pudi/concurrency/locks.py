@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pudi.concurrency.dynamodb_lock import DynamoDBLock, dynamodb_key, implicit_dynamodb_key
-from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
+from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock, MachineLock
 from pudi.concurrency.hive_lock import HiveLock, hive_place
 from pudi.concurrency.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.concurrency.storage_lock import StorageBasedLock
@@ -72,7 +72,14 @@ def _storage_based(site: LockSite) -> TableLock:
 
 
 def _provided(name: str, open_provider: Callable[[LockSite], LockProvider]) -> Maker:
-    return lambda site: ProvidedLock(name, open_provider(site), site.table, site.settings, site.context)
+    return lambda site: ProvidedLock(
+        name,
+        open_provider(site),
+        site.table,
+        site.settings,
+        site.context,
+        MachineLock.of(site.storage, site.settings, site.context),
+    )
 
 
 def _zookeeper(site: LockSite) -> LockProvider:
@@ -124,8 +131,8 @@ def open_lock(
 ) -> TableLock:
     """The lock of a table.
 
-    On a local disk all pudi writers exclude each other, whichever provider of Hudi's they have: each takes the file
-    lock there, alone or before the provider's lock. InProcessLockProvider, which Hudi's jobs carry, excludes no other
+    On a local disk all pudi writers exclude each other, whatever the provider: each takes the file lock there, alone or
+    before the provider's lock. InProcessLockProvider, which Hudi's jobs carry, excludes no other
     process; it maps to that file lock on a local disk and to a thread lock in memory. Object stores refuse it unless
     the user declares a single writer (`hoodie.write.concurrency.mode=single_writer`).
 

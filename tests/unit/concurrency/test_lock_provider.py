@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
+from filelock import FileLock, Timeout
 
 import pudi
 from pudi.concurrency.lock_provider import _REGISTERED, LockProvider, ProvidedLock
@@ -91,6 +94,19 @@ def test_what_fails_publishes_nothing(
         table.upsert(pa.table({"id": [2]}))
     monkeypatch.undo()
     assert pudi.Table(made.path).scan(meta_fields=False).to_arrow() == rows
+
+
+def test_on_a_local_disk_writers_without_the_provider_are_kept_out(tmp_path: Path) -> None:
+    pudi.register_lock_provider("mine", Nothing)
+    storage, impatient = open_storage(tmp_path), {"hoodie.write.lock.wait_time_ms": "50"}
+    file = FileLock(tmp_path / ".hoodie/.locks/pudi.lock")
+    for each in (None, "mine"):
+        with open_lock(storage, each, {}, Context()), pytest.raises(Timeout):
+            file.acquire(timeout=0)
+    with file, pytest.raises(pudi.UnavailableError, match="another process"):
+        open_lock(storage, "mine", impatient, Context()).__enter__()
+    with open_lock(storage, "mine", impatient, Context()):
+        pass
 
 
 def test_a_lock_that_cant_be_given_back_is_logged(rows: pa.Table, caplog: pytest.LogCaptureFixture) -> None:
