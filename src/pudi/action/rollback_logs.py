@@ -77,7 +77,8 @@ def roll_back_blocks(
     groups = {(r.partition_path, r.file_id or "", r.latest_base_instant or "") for r in requests}
     for partition, file_id, base_instant in sorted(groups):
         Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
-        name = _name_of(storage, partition, file_id, base_instant, rollback_instant)
+        resumes = rollback_instant != target  # a write that takes itself back has log files under this token
+        name = _name_of(storage, partition, file_id, base_instant, rollback_instant, resumes=resumes)
         path = f"{partition}/{name}" if partition else name
         with suppress(TableExistsError):  # by an attempt that died
             storage.create(path, content, durable=True)
@@ -85,12 +86,14 @@ def roll_back_blocks(
     return written
 
 
-def _name_of(storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str) -> str:
+def _name_of(
+    storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str, *, resumes: bool
+) -> str:
     """Return the name of a rollback's log file in a slice: that of an attempt that died, or the next one."""
     found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
     known = [log.name for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
     token = f"0-{zlib.crc32(rollback_instant.encode()) & 0x7FFFFFFF}-0"
-    own = [name.version for name in known if name.write_token == token]
+    own = [name.version for name in known if resumes and name.write_token == token]
     try:
         version = min(own, default=1 + max((name.version for name in known), default=0))
         return LogFileName(file_id, base_instant, version, token).name
