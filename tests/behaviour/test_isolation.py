@@ -93,6 +93,35 @@ def test_a_clustering_changes_nothing_that_was_read(table: pudi.Table, meanwhile
     assert done is not None
 
 
+@pytest.mark.parametrize("prefers", [True, False])
+def test_with_prefer_writer_a_clustering_gives_way_to_a_write_at_work(
+    table: pudi.Table, meanwhile: Callable[..., None], prefers: bool
+) -> None:
+    """The write began before the clustering was planned; its files are written, and its commit comes later."""
+    name = "PreferWriter" if prefers else "SimpleConcurrentFileWrites"
+    strategy = {STRATEGY: f"{PACKAGE}{name}ConflictResolutionStrategy"}
+    other = pudi.Table(table.path, options=strategy)
+
+    def cluster() -> None:
+        if prefers:
+            with pytest.raises(pudi.ConflictError, match="is at work on file group"):
+                other.cluster()
+        else:
+            other.cluster()
+
+    meanwhile(cluster)
+    changed, once = (
+        rows(("a", "1", "grey")),
+        {**FIRST, **strategy, "hoodie.write.num.retries.on.conflict.failures": "0"},
+    )
+    if prefers:
+        table.upsert(changed, options=once)
+    else:
+        with pytest.raises(pudi.ConflictError):
+            table.upsert(changed, options=once)
+    assert tags(table) == {"a": "grey" if prefers else "black", "b": "white", "c": "black"}
+
+
 @pytest.mark.parametrize("package", ["", PACKAGE])
 def test_with_prefer_writer_a_planned_clustering_yields(tmp_path: Path, package: str) -> None:
     table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="day")

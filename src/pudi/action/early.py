@@ -13,6 +13,16 @@ from pudi.timeline import Timeline
 _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 
+def living_writes(meta: MetaClient, options: WriteOptions, timeline: Timeline) -> list[str]:
+    """Return the requested times of pending writes whose processes give signs of life."""
+    pending = [each for action in _WRITES for each in timeline.of(action, State.REQUESTED, State.INFLIGHT)]
+    return [
+        each.requested
+        for each in pending
+        if liveness_of(meta, each.requested, options, last_touched_ms(meta, each)) is Liveness.ALIVE
+    ]
+
+
 def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, requested: str) -> EarlyDetection | None:
     """Return what tasks ask before they work on a file group; None without early detection.
 
@@ -25,17 +35,7 @@ def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, request
     settings, options = LockSettings.of(resolved), WriteOptions.of(resolved)
     if not settings.early_detection:
         return None
-    pending = [
-        each
-        for action in _WRITES
-        for each in meta.store.load().of(action, State.REQUESTED, State.INFLIGHT)
-        if each.requested < requested
-    ]
-    alive = [
-        each.requested
-        for each in pending
-        if liveness_of(meta, each.requested, options, last_touched_ms(meta, each)) is Liveness.ALIVE
-    ]
+    alive = [each for each in living_writes(meta, options, meta.store.load()) if each < requested]
     known = frozenset(each.requested for each in seen.commits) if settings.early_commits else None
     store = meta.store
     return EarlyDetection(requested, tuple(alive), known, store.folder, store.timezone_name, store.layout)

@@ -33,6 +33,16 @@ class _NoLock:
         return
 
 
+def marked_groups(storage: Storage, instant: str) -> set[tuple[str, str]]:
+    """File groups that a write has marked, by partition and file id; none if its markers can't be read."""
+    paths: list[str] = []
+    with suppress(CorruptError, NotFoundError, NotSupportedError):  # what is wrong with them its commit tells
+        paths = Markers(storage, instant).all_files()
+    split = (path.rpartition("/") for path in paths)
+    parsed = ((folder, parse_data_file(name)) for folder, _, name in split)
+    return {(folder, name.file_id) for folder, name in parsed if name is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class EarlyDetection:
     """What a task asks before it works on a file group; picklable.
@@ -61,19 +71,10 @@ class EarlyDetection:
             ConflictError: there is one.
         """
         for instant in self.earlier:
-            if file_id in self._marked(storage, instant, partition):
+            if (partition, file_id) in marked_groups(storage, instant):
                 raise self._conflict(storage, partition, file_id, f"write {instant}, which began earlier, also writes")
         if self.completed is not None:
             self._check_commits(storage, self.completed, partition, file_id)
-
-    def _marked(self, storage: Storage, instant: str, partition: str) -> set[str]:
-        """File ids that a write has marked in a partition; none if its markers can't be read, as its commit tells."""
-        paths: list[str] = []
-        with suppress(CorruptError, NotFoundError, NotSupportedError):
-            paths = Markers(storage, instant).all_files()
-        split = (path.rpartition("/") for path in paths)
-        parsed = (parse_data_file(name) for folder, _, name in split if folder == partition)
-        return {name.file_id for name in parsed if name is not None}
 
     def _check_commits(self, storage: Storage, completed: frozenset[str], partition: str, file_id: str) -> None:
         store = TimelineStore(storage, self.folder, self.folder, self.timezone, Context(), _NoLock(), self.layout)

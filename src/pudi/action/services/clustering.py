@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from pudi.action.early import living_writes
 from pudi.action.hash_rings import reconcile_hash_rings, write_rings
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.log_merging import merging_of
@@ -24,9 +25,19 @@ from pudi.action.services.service import Inline, Need, PlannedService, TableServ
 from pudi.action.services.target import ServiceTarget
 from pudi.action.write_settings import file_options, writable_schema
 from pudi.concurrency import busy_groups
-from pudi.config import ClusteringOptions, LayoutStrategy, check_consistent, check_writable, names_in
+from pudi.config import (
+    PREFER_WRITER,
+    ClusteringOptions,
+    LayoutStrategy,
+    LockSettings,
+    WriteOptions,
+    check_consistent,
+    check_writable,
+    names_in,
+)
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice, LogScope, stated_sizes
+from pudi.filegroup.early_detection import marked_groups
 from pudi.filegroup.slices import UNNAMED
 from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, new_file_id
 from pudi.format.clustering_plan import (
@@ -228,6 +239,7 @@ class ClusteringRun(WritingRun):
                 instant=self.lease.instant.requested,
             )
 
+        self._yield_to_writes(now)
         start, commits = now.start, {i.requested for i in now.commits}
         gone = [i.requested for i in self.timeline.commits if i.requested not in commits]
         undone = [requested for requested in gone if start is None or requested >= start]
@@ -237,6 +249,24 @@ class ClusteringRun(WritingRun):
                 table=self.target.meta.storage.root,
                 instant=self.lease.instant.requested,
             )
+
+    def _yield_to_writes(self, now: Timeline) -> None:
+        """With PreferWriterConflictResolutionStrategy give way to writes that have marked file groups of the plan."""
+        meta, options = self.target.meta, self.target.options
+        if LockSettings.of(options).resolution != PREFER_WRITER:
+            return
+        groups = {each.group for each in self.plan.slices}
+        for write in living_writes(meta, WriteOptions.of(options), now):
+            both = groups & marked_groups(meta.storage, write)
+            if both:
+                partition, file_id = min(both)
+                raise PlanDisplacedError(
+                    f"write {write} is at work on file group {file_id} of partition {partition!r}, and "
+                    f"{LockSettings.conflict_strategy} prefers writes; nothing of the clustering is visible, and its "
+                    "plan will be dropped",
+                    table=meta.storage.root,
+                    instant=self.lease.instant.requested,
+                )
 
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """The commit metadata with the replaced file groups; see `ServiceRun.metadata`."""
