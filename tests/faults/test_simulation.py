@@ -59,14 +59,20 @@ def test_a_seed_gives_one_schedule(seed: int) -> None:
 
 
 def test_schedules_have_what_goes_wrong() -> None:
-    met = [fate for seed in range(72, 360, 29) for fate in play(Plan.of(seed)).script.met.values()]
+    met = [fate for seed in (80, 150, 230, 300) for fate in play(Plan.of(seed)).script.met.values()]
     assert {fate.fault for fate in met} == {"", "error", "lost answer", "crash before", "crash after"}
     assert any(fate.pauses for fate in met)
 
 
 def test_histories_of_appends_are_judged_too() -> None:
-    told = [history_of(play(Plan.of(seed))) for seed in range(12)]
-    assert sum(len(steps) > 3 for steps in told if steps is not None) >= 1
+    plans = [plan for plan in map(Plan.of, range(40)) if _only_appends(plan)][:2]
+    told = [history_of(play(plan)) for plan in plans]
+    assert all(steps is not None and len(steps) > 3 for steps in told)
+
+
+def _only_appends(plan: Plan) -> bool:
+    done = [each for process in plan.processes for each in process.operations]
+    return all(each.verb in {"update", "append"} for each in done if each.is_write)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
