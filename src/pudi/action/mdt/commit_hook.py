@@ -203,8 +203,8 @@ def roll_back_metadata_table(
     if not meta.store.rules.services_have_suffixes:
         roll_back(mdt, requested, rollback_instant)
         return
-    files = {partition: _changed_by(rolled_back) for partition, rolled_back in partitions.items()}
-    files = {partition: changed for partition, changed in files.items() if changed}
+    changes = {partition: _changed_by(rolled_back) for partition, rolled_back in partitions.items()}
+    files = {p: found for p, changed in changes.items() if (found := _without_missing(meta, p, changed))}
     commit_changes(mdt, rollback_instant, {FILES: files_changes(files)} if files else {})
     roll_back(mdt, requested, rollback_instant + _ROLLBACK_SUFFIX)
 
@@ -216,6 +216,14 @@ def _changed_by(rolled_back: RollbackPartitionMetadata) -> dict[str, int | None]
     if rolled_back.rollback_log_files:
         changed |= _named({**rolled_back.rollback_log_files, **(rolled_back.log_files_from_failed_commit or {})})
     return changed
+
+
+def _without_missing(meta: MetaClient, partition: str, changed: Mapping[str, int | None]) -> dict[str, int | None]:
+    """Return changes without the log files that a clean has deleted since the rollback was planned."""
+    if all(size is None for size in changed.values()):
+        return dict(changed)
+    there = {info.path.rpartition("/")[2] for info in meta.storage.list_dir(partition)[0]}
+    return {name: size for name, size in changed.items() if size is None or name in there}
 
 
 def _named(sizes: Mapping[str, int]) -> dict[str, int]:
