@@ -232,7 +232,8 @@ def newest_job(spark: Any) -> int:
 
 
 @pytest.mark.spark
-def test_the_work_runs_on_spark(tmp_path: Path, spark: Any) -> None:
+def test_the_work_runs_on_spark(tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pudi.engine.spark.engine._DRIVER_JOBS", 0)  # none is too small for tasks
     mine = neglected(tmp_path / "trips")
     before = newest_job(spark)
     told = CliRunner().invoke(app, ["services", mine.path, "--spark", "--max-at-once", "1", *OPTIONS])

@@ -14,7 +14,8 @@ from pudi.format.hfile import HFileReader, encode_hfile, open_bytes
 from pudi.format.log_block import BlockKind, decode_blocks
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-TABLES = sorted(GOLDEN.glob("*.zip"))
+TABLES = sorted(each for each in GOLDEN.glob("*.zip") if not each.name.startswith("v5_"))
+"""Those of Hudi 1.2: before, HBase wrote its HFiles."""
 
 
 def hfiles(table: Path) -> Iterator[tuple[str, bytes]]:
