@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pudi
+from pudi.action.pending_clusterings import UpdateStrategy
 from support.engines import Engine, per_engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
@@ -69,3 +71,33 @@ def test_it_is_found_after_the_compaction_was_archived(tmp_path: Path) -> None:
     assert compacted.archived
     mine.upsert(table([trip(3, 20)]))
     assert keys(mine)["k0003"] == 20
+
+
+@pytest.mark.parametrize("verb", ["upsert", "update"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_write_that_was_planned_before_it_completed_and_requested_after_it_plans_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, verb: str
+) -> None:
+    pudi.create(tmp_path / "t", SCHEMA, **Layout(version=version, kind="mor").create_arguments())
+    mine = pudi.Table(tmp_path / "t", {"hoodie.parquet.small.file.limit": "0"})
+    mine.insert(table(trip(key, 1) for key in KEYS))
+    mine.delete(table([trip(3, 2)]))
+    assert mine.schedule("compaction") is not None
+    refuse, compacted = UpdateStrategy.refuse, list[pudi.CommitResult]()
+
+    def compact_first(strategy: UpdateStrategy, *given: Any) -> None:
+        if not compacted:
+            compacted.extend(pudi.Table(mine.path).run_pending())
+        refuse(strategy, *given)
+
+    monkeypatch.setattr(UpdateStrategy, "refuse", compact_first)
+    if verb == "upsert":
+        done = mine.upsert(table([trip(3, 3), trip(6, 3)]))
+    else:
+        done = mine.update({"ts": "ts + 2"}, where="uuid = 'k0006'")
+    assert len(compacted) == 1
+    assert done is not None
+    mine.upsert(table([trip(3, 4)]))
+    assert keys(mine) == {"k0000": 1, "k0003": 4, "k0006": 3}
+    assert mine.timeline.pending == ()
+    assert mine.check().ok

@@ -22,7 +22,6 @@ from pudi.action.hooks.validators import check_validators
 from pudi.action.insert_policy import is_uncounted
 from pudi.action.kinds.column_stats.statistics import indexed_columns
 from pudi.action.kinds.kind import IndexStaging, PlannedWrite
-from pudi.action.kinds.record_index.changes import TimelineBehindError
 from pudi.action.kinds.registry import by_kind
 from pudi.action.log_merging import merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
@@ -56,7 +55,7 @@ from pudi.action.write_settings import (
     next_schema,
     writable_schema,
 )
-from pudi.concurrency import ConflictCheck
+from pudi.concurrency import ConflictCheck, TimelineBehindError
 from pudi.config import (
     ArchiveOptions,
     CleanOptions,
@@ -164,7 +163,28 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
             return _commit(write, Placement(records, None, write.index), failed)
         except EvaluatedAgainError:
             write = replace(write, timeline=meta.store.load())
-    write, placed = _placed(write, records)
+    for number in count(1):
+        try:
+            return _place_and_commit(write, records, failed)
+        except TimelineBehindError:
+            if number == _PLANS:
+                raise
+            timeline = meta.store.load()
+            write.schema_seen.check(meta, timeline)
+            write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
+    raise AssertionError("the loop ends by a return or an error")
+
+
+def _place_and_commit(
+    write: WriteSnapshot, records: Any, failed: dict[str, str]
+) -> tuple[Instant, CommitMetadata] | None:
+    """Decide where the records go, write and commit.
+
+    Raises:
+        TimelineBehindError: commits completed meanwhile that the plan had to know; nothing of the write is visible.
+    """
+    meta, resolved = write.meta, write.request.resolved
+    placed = write.recipe.place(write, records)
     if isinstance(placed.plan, WritePlan):
         if write.unchanged is not None:  # and again with what was written, under the lock
             scope = key_scope(placed.index, write.operation)
@@ -174,21 +194,6 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)
     return _commit(write, placed, failed)
-
-
-def _placed(write: WriteSnapshot, records: Any) -> tuple[WriteSnapshot, Placement]:
-    """Decide where the records go, by a timeline that has all commits which the indexes know."""
-    meta = write.meta
-    for number in count(1):
-        try:
-            return write, write.recipe.place(write, records)
-        except TimelineBehindError:
-            if number == _PLANS:
-                raise
-            timeline = meta.store.load()
-            write.schema_seen.check(meta, timeline)
-            write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
-    raise AssertionError("the loop ends by a return or an error")
 
 
 def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> tuple[Instant, CommitMetadata] | None:

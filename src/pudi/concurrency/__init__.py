@@ -1,6 +1,6 @@
 """Locks, heartbeats of writers, and conflicts between commits."""
 
-from pudi.concurrency.conflicts import ConflictCheck
+from pudi.concurrency.conflicts import ConflictCheck, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
 from pudi.concurrency.lock_provider import LockProvider, register_lock_provider
 from pudi.concurrency.locks import open_lock
@@ -21,6 +21,7 @@ __all__ = [
     "Liveness",
     "LockProvider",
     "Reads",
+    "TimelineBehindError",
     "Touched",
     "Unchanged",
     "busy_groups",

@@ -30,6 +30,10 @@ Completed: TypeAlias = Sequence[tuple[Instant, CommitMetadata]]
 """Commits that completed since a write began, with what they did."""
 
 
+class TimelineBehindError(ConflictError):
+    """Commits completed after the timeline was loaded that a write was planned from; it can be planned again."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConflictRule:
     """One line of the table of conflicts, in the code and in docs/concurrency.md.
@@ -145,11 +149,24 @@ class ConflictCheck:
         """Refuse what a compaction that completed meanwhile contradicts: new base files made from an older slice.
 
         It keeps all records, and the log files of a write that completes after it come after its base files, as in
-        Hudi. Below version 8 they do if they bear its instant.
+        Hudi. Below version 8 they do if they bear its instant. From version 8 on, log files that were requested before
+        it completed are searched for keys that its base files lack; others must be planned by these base files.
+
+        Raises:
+            TimelineBehindError: they weren't.
         """
+        buckets = {KeyScope.BUCKET, KeyScope.RING}  # a key's hash says its file group, whatever the base file has
         for other, theirs in completed:
             if theirs.operation_type != _COMPACT:
                 continue
+            early = (other.completion or self.own.requested) < self.own.requested and self.keys_unique not in buckets
+            if early and not now.rules.logs_name_their_slice and groups_of(theirs) & _appended(self.written).keys():
+                raise TimelineBehindError(
+                    f"compaction {other.requested} completed after this write was planned and before its instant was "
+                    f"requested; {_ADVICE}",
+                    table=self.store.storage.root,
+                    instant=self.own.requested,
+                )
             mine = replaced_groups(self.written) | _rebased(self.written)
             if now.rules.logs_name_their_slice:
                 mine |= {group for group, base in _appended(self.written).items() if base < other.requested}
@@ -254,7 +271,8 @@ CONFLICT_RULES: tuple[ConflictRule, ...] = (
     ConflictRule(
         "a compaction that completed meanwhile",
         "ours made a base file of a file group that it compacted, or replaced one; below version 8 also log files of "
-        "an older slice",
+        "an older slice; from then on also log files that were planned before and requested after it completed, which "
+        "are planned and written again",
         "from version 8 on no conflict; below, if it was planned after our write began",
         ConflictCheck.check_compacted,
     ),

@@ -18,8 +18,9 @@ from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency import TimelineBehindError
 from pudi.config import IndexOptions, MetadataOptions, Options
-from pudi.errors import ConflictError, InvalidArgumentError
+from pudi.errors import InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (
     CommitMetadata,
@@ -41,10 +42,6 @@ from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
-
-
-class TimelineBehindError(ConflictError):
-    """Commits completed after the timeline was loaded that a write was planned from; nothing of it is visible."""
 
 
 def refuse_behind(meta: MetaClient, timeline: Timeline) -> None:
