@@ -6,6 +6,7 @@ hand (`support.old_versions`): no bundle that runs here writes them.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -137,3 +138,20 @@ def test_the_old_folder_of_no_partition_value_is_refused_as_hudi_does(tmp_path: 
     with pytest.raises(pudi.InvalidArgumentError, match="'default'"):
         pudi.Table(path).upgrade()
     assert pudi.Table(path).config.version == 4
+
+
+def test_copies_of_plans_go_and_the_plans_stay(tmp_path: Path) -> None:
+    path = Golden("mor_v6_basic").unpack(tmp_path)
+    instant = pudi.Table(path).schedule("compaction")
+    as_version(path, 5)
+    plan, copies = path / ".hoodie" / f"{instant}.compaction.requested", path / ".hoodie" / ".aux"
+    copies.mkdir(exist_ok=True)
+    shutil.copy(plan, copies)
+    (copies / "notes").write_text("of somebody else")
+    before = {each for each in path.rglob("*") if each.is_file() and "metadata" not in each.parts}
+    expected = from_arrow(pudi.Table(path).scan().to_arrow())
+    pudi.Table(path).upgrade(6)
+    after = {each for each in path.rglob("*") if each.is_file() and "metadata" not in each.parts}
+    assert before - after == {copies / plan.name}
+    assert len(pudi.Table(path).run_pending()) == 1
+    assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), expected, META_FIELDS)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import update_properties
@@ -80,8 +81,7 @@ def bring_to_6(meta: MetaClient, step: FirstStep) -> MetaClient:
     """Do it; under the table's lock. Return the table as it is then."""
     with meta.lock:
         meta.reload()
-        for path in _copies_of_plans(meta):
-            meta.storage.delete(path)
+        meta.storage.delete(list(_copies_of_plans(meta)))
 
         def change(properties: dict[str, str]) -> dict[str, str]:
             return dict(step.config.raw) if int(properties.get(TableConfig.version.key, "6")) != 6 else properties
@@ -132,16 +132,16 @@ def _check_keys(meta: MetaClient, config: TableConfig) -> None:
         rows = reader.read([RECORD_KEY, PARTITION_PATH, *sorted(makers[0].columns)], [0]).slice(0, _SAMPLE)
         keys = [maker.record_keys(rows).combine_chunks() for maker in makers]
         paths = makers[0].partition_paths(rows).dictionary_decode()
-        if _same(rows[PARTITION_PATH], paths) and any(_same(rows[RECORD_KEY], own) for own in keys):
+        stored = [rows[name].combine_chunks().cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH)]
+        made = [[own.cast(pa.string()), paths.cast(pa.string())] for own in keys]
+        if stored in made:
             return
+        place = pc.index(pc.and_(*map(pc.equal, stored, made[0])), False).as_py()  # the first that differs
+        (key, partition), (own, path) = ([column[place].as_py() for column in side] for side in (stored, made[0]))
         raise InvalidArgumentError(
-            f"record {rows[RECORD_KEY][0].as_py()!r} in partition {rows[PARTITION_PATH][0].as_py()!r} would be "
-            f"{keys[0][0].as_py()!r} in {paths[0].as_py()!r} by these settings: give the options of the table's "
+            f"record {key!r} in partition {partition!r} would be "
+            f"{own!r} in {path!r} by these settings: give the options of the table's "
             "writers (record key, partition columns, hive style, key generator)",
             table=meta.storage.root,
             path=each.base.path,
         )
-
-
-def _same(stored: pa.ChunkedArray, made: pa.Array) -> bool:
-    return bool(stored.combine_chunks().cast(pa.string()).equals(made.cast(pa.string())))

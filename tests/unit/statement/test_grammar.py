@@ -55,7 +55,7 @@ def test_a_table_is_created() -> None:
     found = parse_statement(
         "create table if not exists db.t (id INT NOT NULL COMMENT 'the key', s STRUCT<a: ARRAY<DECIMAL(10,2)>>, "
         "d STRING)\nUSING Hudi TBLPROPERTIES (type = 'mor', 'primaryKey'='id', hoodie.index.type=BLOOM) "
-        "PARTITIONED  BY (d) LOCATION '/tmp/t' COMMENT 'all of it' AS SELECT 1"
+        "PARTITIONED  BY (d) LOCATION '/lake/t' COMMENT 'all of it' AS SELECT 1"
     )
     assert isinstance(found, CreateTable)
     assert found.exists_ok
@@ -66,7 +66,7 @@ def test_a_table_is_created() -> None:
     ]
     assert found.properties == {"type": "mor", "primaryKey": "id", "hoodie.index.type": "BLOOM"}
     assert [c.name for c in found.partitioned_by] == ["d"]
-    assert (found.location, str(found.query)) == ("/tmp/t", "SELECT 1")
+    assert (found.location, str(found.query)) == ("/lake/t", "SELECT 1")
 
 
 def test_the_other_statements() -> None:
