@@ -12,6 +12,7 @@ from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.kinds.record_index.changes import refuse_behind, shards_for
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.nonblocking import finds_groups_late
 from pudi.action.write_recipe import Placement, WriteSnapshot
 from pudi.action.write_settings import sizing
 from pudi.errors import ConflictError, NotFoundError
@@ -59,7 +60,8 @@ def place_records(
     packs = operation is not Operation.DELETE and index.buckets is None
     new_only = adds_new_only(operation, write.options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)
-    limits = None if write.is_global or index.records else engine.whole_limits
+    by_driver = write.is_global or index.records or finds_groups_late(index, operation)
+    limits = None if by_driver else engine.whole_limits
     if limits is not None and records.counts and not new_only and choose is None:
         whole = whole_partitions(records.counts, slices, _sizing(write, records) if packs else NO_INSERTS, limits)
         if whole is not None:

@@ -27,6 +27,7 @@ from pudi.action.log_merging import merging_of_deletes
 from pudi.action.mdt.build import reconcile_metadata
 from pudi.action.mdt.inflight_builds import maintained_partitions
 from pudi.action.mdt.written_entries import WrittenEntries
+from pudi.action.nonblocking import check_nonblocking, nonblocking_of, read_marks, shared_index
 from pudi.action.pending_clusterings import UpdateStrategy, roll_back_expired
 from pudi.action.phases import Phases
 from pudi.action.rebuild import reinitialize_partitions
@@ -126,6 +127,7 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     schema = writable_schema(seen.text, root)
     index = find_index(meta, timeline, resolved)
     check_resolution(index, resolved, root)
+    check_nonblocking(meta, resolved, index, operation)
     is_global = looks_up_globally(operation, index)
     rule = rule_of(meta, operation, options, resolved, is_global=is_global, schema=seen.text)
     keys = key_generator(meta.config, resolved, names_single=names_single_key(meta, timeline, resolved))
@@ -153,7 +155,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
     write.schema_seen.check(meta, timeline)
     if meta.merges_on_read and timeline.rules.logs_name_their_slice:
         compacting_since(meta.store, timeline)  # log files get their names by these plans: all must be readable
-    write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
+    write = _seeing(write, timeline)
     if write.recipe.evolves:
         after = next_schema(write.schema_seen.text, records.schema, meta.config.name, write.table)
         write = replace(write, schema_after=after)
@@ -162,7 +164,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
         try:
             return _commit(write, Placement(records, None, write.index), failed)
         except EvaluatedAgainError:
-            write = replace(write, timeline=meta.store.load())
+            write = _seeing(write, meta.store.load())
     for number in count(1):
         try:
             return _place_and_commit(write, records, failed)
@@ -171,8 +173,14 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
                 raise
             timeline = meta.store.load()
             write.schema_seen.check(meta, timeline)
-            write = replace(write, timeline=timeline, history=read_history(meta, timeline, timeline))
+            write = _seeing(write, timeline)
     raise AssertionError("the loop ends by a return or an error")
+
+
+def _seeing(write: WriteSnapshot, timeline: Timeline) -> WriteSnapshot:
+    """Return an attempt that sees another timeline."""
+    meta, index = write.meta, shared_index(write.meta, timeline, write.request.resolved, write.index)
+    return replace(write, timeline=timeline, history=read_history(meta, timeline, timeline), index=index)
 
 
 def _place_and_commit(
@@ -213,13 +221,20 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
             return None
         with write.phases.phase("commit"):
             reconcile_markers(meta, instant, stats)
-            metadata = build_commit_metadata(
-                operation, stats, write.schema_after, spec.history, placed.replaced, write.request.extra_metadata
-            )
+            extra = {**write.request.extra_metadata, **read_marks(write, placed)}
+            metadata = build_commit_metadata(operation, stats, write.schema_after, spec.history, placed.replaced, extra)
             scope = key_scope(placed.index, operation)
             strategy = UpdateStrategy.of(meta, resolved, scope)
             conflicts = ConflictCheck(
-                meta.store, instant, metadata, write.timeline, scope, write.unchanged, placed.reads, strategy.yields
+                meta.store,
+                instant,
+                metadata,
+                write.timeline,
+                scope,
+                write.unchanged,
+                placed.reads,
+                strategy.yields,
+                nonblocking_of(write, placed, metadata),
             )
             strategy.roll_back(conflicts)
 

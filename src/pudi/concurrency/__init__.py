@@ -4,6 +4,7 @@ from pudi.concurrency.conflicts import ConflictCheck, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
 from pudi.concurrency.lock_provider import LockProvider, register_lock_provider
 from pudi.concurrency.locks import open_lock
+from pudi.concurrency.nonblocking import NonBlocking
 from pudi.concurrency.pending_plans import (
     busy_groups,
     closed_groups,
@@ -20,6 +21,7 @@ __all__ = [
     "KeyScope",
     "Liveness",
     "LockProvider",
+    "NonBlocking",
     "Reads",
     "TimelineBehindError",
     "Touched",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pudi.concurrency.nonblocking import NonBlocking
 from pudi.concurrency.pending_plans import compacted_groups, contradicted_clusterings, refuse_contradicted
 from pudi.concurrency.touched import (
     Group,
@@ -68,6 +69,7 @@ class ConflictCheck:
         unchanged: what the user says must not have changed; None where nothing is said.
         reads: which partitions our write read; None for none.
         yields: whether a pending clustering yields to our write; None where none does.
+        nonblocking: what contradicts our write in place of other writes to its file groups; None for those.
     """
 
     store: TimelineStore
@@ -78,6 +80,7 @@ class ConflictCheck:
     unchanged: Unchanged | None = None
     reads: Reads | None = None
     yields: Callable[[Instant], bool] | None = None
+    nonblocking: NonBlocking | None = None
 
     def run(self, now: Timeline) -> None:
         """Compare with the timeline as it is under the table's lock.
@@ -104,10 +107,22 @@ class ConflictCheck:
         """Refuse what another write also wrote or replaced: a file group, or a bucket."""
         del now
         mine = owned(_touched(self.written), self.keys_unique)
-        for other, theirs in _writes(completed):
+        for other, theirs in _writes(completed) if self.nonblocking is None else ():
             both = mine & owned(_touched(theirs), self.keys_unique)
             if both:
                 raise self._meanwhile(other, f"also wrote file group {min(both)[1]} of partition {min(both)[0]!r}")
+
+    def check_buckets(self, now: Timeline, completed: Completed) -> None:
+        """Have a write by non-blocking concurrency control planned again where another write did what it must know.
+
+        Raises:
+            TimelineBehindError: there is such a write.
+        """
+        del now
+        for other, theirs in _writes(completed) if self.nonblocking is not None else ():
+            what = self.nonblocking.contradiction(self.own, self.written, other, theirs)
+            if what is not None:
+                raise self._meanwhile(other, what, TimelineBehindError)
 
     def check_replaced(self, now: Timeline, completed: Completed) -> None:
         """Refuse to replace a partition into which another write wrote."""
@@ -228,8 +243,8 @@ class ConflictCheck:
         whole = self.written.operation_type == "INSERT_OVERWRITE_TABLE"
         return whole or partition in (self.written.partition_to_replace_file_ids or {})
 
-    def _meanwhile(self, other: Instant, what: str) -> ConflictError:
-        return self._conflict(f"commit {other.requested}, completed meanwhile, {what}")
+    def _meanwhile(self, other: Instant, what: str, kind: type[ConflictError] = ConflictError) -> ConflictError:
+        return self._conflict(f"commit {other.requested}, completed meanwhile, {what}", kind)
 
     def _conflict(self, what: str, kind: type[ConflictError] = ConflictError) -> ConflictError:
         return kind(f"{what}; {_ADVICE}", table=self.store.storage.root, instant=self.own.requested)
@@ -241,6 +256,14 @@ CONFLICT_RULES: tuple[ConflictRule, ...] = (
         "both wrote or replaced one file group; with a bucket index, one bucket",
         "the same",
         ConflictCheck.check_groups,
+    ),
+    ConflictRule(
+        "instead, for upsert, insert and delete by NON_BLOCKING_CONCURRENCY_CONTROL: a write that completed meanwhile",
+        "it replaced a file group of ours, began a bucket in which we had nothing to delete, gave a bucket another "
+        "file group, or was requested after ours and changed records of our file groups that it had read; ours is "
+        "then planned and written again",
+        "no conflict",
+        ConflictCheck.check_buckets,
     ),
     ConflictRule(
         "a write that completed meanwhile",

@@ -39,7 +39,7 @@ from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
-from pudi.config.write_options import WriteOptions
+from pudi.config.write_options import NON_BLOCKING, WriteOptions
 
 __all__ = [
     "ALLOW_UPDATES",
@@ -47,6 +47,7 @@ __all__ = [
     "BY_BUCKET",
     "HTTP_CALLBACK",
     "KEY_PREFIXES",
+    "NON_BLOCKING",
     "PREFER_WRITER",
     "ArchiveOptions",
     "CallbackOptions",

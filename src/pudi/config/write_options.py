@@ -13,6 +13,9 @@ from pudi.config.option import Declare, Option, Scope, names_in
 
 BloomType: TypeAlias = Literal["SIMPLE", "DYNAMIC_V0"]
 
+NON_BLOCKING = "NON_BLOCKING_CONCURRENCY_CONTROL"
+"""The value of hoodie.write.concurrency.mode with which writers of one bucket don't conflict."""
+
 _MIB = 1024 * 1024
 _HFILE_CODECS = {"GZ": "gzip", "NONE": "none"}
 _BLOOM_INDEXES = frozenset({"BLOOM", "GLOBAL_BLOOM"})
@@ -274,11 +277,12 @@ class WriteOptions(IndexOptions):
     )
     concurrency_mode = _option(
         "hoodie.write.concurrency.mode",
-        "Whether one process (SINGLE_WRITER) or several write the table. pudi checks for conflicts in either mode. "
+        "Whether one process (SINGLE_WRITER) or several write the table. pudi checks for conflicts in each mode. "
         "SINGLE_WRITER, if set explicitly, allows InProcessLockProvider on object stores; a write then fails with "
-        "ConflictError if another process changed the table.",
-        choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"),
-        unsupported=("NON_BLOCKING_CONCURRENCY_CONTROL",),
+        "ConflictError if another process changed the table. With NON_BLOCKING_CONCURRENCY_CONTROL upserts, inserts "
+        "and deletes of several writers go into the same buckets of a merge-on-read table, see [writers that don't "
+        "block each other](concurrency.md#writers-that-dont-block-each-other).",
+        choices=("SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL", NON_BLOCKING),
     )
     conflict_retries = _option(
         "hoodie.write.num.retries.on.conflict.failures",

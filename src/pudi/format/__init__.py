@@ -112,6 +112,7 @@ from pudi.format.names import (
     parse_data_file,
     parse_instant_file,
     parse_log_file,
+    shared_bucket_file_id,
     write_token,
 )
 from pudi.format.parquet import (
@@ -268,6 +269,7 @@ __all__ = [
     "read_footer_keys",
     "read_key_range",
     "service_failure_path",
+    "shared_bucket_file_id",
     "staging_dir",
     "table_checksum",
     "verify_table_checksum",

@@ -333,6 +333,16 @@ def new_bucket_file_id(uuid: str, bucket: int) -> str:
     return new_file_id(f"{bucket:08}{uuid[8:]}", 0)
 
 
+def shared_bucket_file_id(bucket: int, number: int) -> str:
+    """Id of a bucket's file group by non-blocking concurrency control (BucketIdentifier.newBucketFileIdForNBCC).
+
+    Args:
+        bucket: the bucket.
+        number: which file group of it; others before it were replaced.
+    """
+    return new_file_id(f"{bucket:08}-0000-0000-0000-000000000000", number)
+
+
 def bucket_of_file_id(file_id: str) -> int | None:
     """The bucket that a file id names (BucketIdentifier.bucketIdFromFileId); None where it can't name one."""
     digits = file_id[:8]

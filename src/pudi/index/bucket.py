@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as attribute
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
-from pudi.format import CONSISTENT_HASHING_DIR, bucket_of_file_id, new_bucket_file_id
+from pudi.format import CONSISTENT_HASHING_DIR, bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
 from pudi.format.hashing import Ring
 from pudi.format.java_hash import Int64, Texts, UInt32, portions
 from pudi.format.xxh32 import xxh32
@@ -32,10 +33,14 @@ class Buckets:
     Attributes:
         count: number of buckets per partition.
         fields: the hashed columns of the record key.
+        shared: whether all writers give a bucket's file group the same id, by which they begin it together.
+        retired: file groups, by partition path and id, whose ids are used up, since they were replaced.
     """
 
     count: int
     fields: tuple[str, ...]
+    shared: bool = False
+    retired: frozenset[tuple[str, str]] = frozenset()
 
     def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
         """Return the hashes of record keys, from which their buckets follow."""
@@ -61,7 +66,10 @@ class Buckets:
 
     def file_id(self, name: str, partition: str, unique: str) -> str:
         """Return the id of a bucket's first file group."""
-        return new_bucket_file_id(unique, int(name))
+        if not self.shared:
+            return new_bucket_file_id(unique, int(name))
+        ids = (shared_bucket_file_id(int(name), number) for number in itertools.count())
+        return next(each for each in ids if (partition, each) not in self.retired)
 
     def _numbers(self, hashes: UInt32) -> npt.NDArray[np.int32]:
         buckets: npt.NDArray[np.int32] = (hashes % np.uint32(self.count)).astype(np.int32)

@@ -47,6 +47,7 @@ def place_buckets(
                 path=file_slice.path,
             )
     tasks: list[FileTask] = []
+    unfound: set[tuple[str, str]] = set()
     begins_with_log = logs is not None and operation in {Operation.UPSERT, Operation.INSERT}
     for partition, bucket in sorted(group for group, count in profile.updates.items() if count):
         known = by_bucket.get((partition, bucket))
@@ -55,8 +56,12 @@ def place_buckets(
             tasks.append(FileTask(len(tasks), partition, known.file_id, base, bucket, append))
         elif operation is not Operation.DELETE:
             file_id = buckets.file_id(bucket, partition, new_id())
-            if begins_with_log and isinstance(buckets, Buckets):  # as Hudi has it, which numbers base files only
+            if (
+                begins_with_log and isinstance(buckets, Buckets) and not buckets.shared
+            ):  # as Hudi has it, which numbers base files only
                 file_id = file_id.removesuffix("-0")
             append = Append() if begins_with_log else None
             tasks.append(FileTask(len(tasks), partition, file_id, bucket=bucket, append=append))
-    return WritePlan(tuple(tasks))
+        else:
+            unfound.add((partition, bucket))
+    return WritePlan(tuple(tasks), unfound=frozenset(unfound))

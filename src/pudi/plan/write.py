@@ -205,10 +205,12 @@ class WritePlan:
     Attributes:
         tasks: one for each file, numbered from 0.
         routes: where inserts go, one for each partition that has some.
+        unfound: buckets without a file group, of whose records some are to be deleted: partition path and name.
     """
 
     tasks: tuple[FileTask, ...]
     routes: tuple[InsertRoute, ...] = ()
+    unfound: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

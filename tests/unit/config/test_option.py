@@ -134,7 +134,6 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
         ("hoodie.write.table.version", "7"),
         ("as.of.instant", "20260101000000000"),
         ("hoodie.datasource.write.operation", "cluster"),
-        ("hoodie.write.concurrency.mode", "NON_BLOCKING_CONCURRENCY_CONTROL"),
     ],
 )
 def test_what_is_lacking_is_refused_by_name_and_value(key: str, text: str) -> None:
