@@ -173,9 +173,7 @@ def test_a_bulk_insert_conflicts_with_what_began_its_bucket(table: pudi.Table, m
     assert groups(table) == {SHARED}
 
 
-def test_a_bulk_insert_and_a_write_begun_before_it_share_a_file_group(
-    table: pudi.Table, meanwhile: Meanwhile
-) -> None:
+def test_a_bulk_insert_and_a_write_begun_before_it_share_a_file_group(table: pudi.Table, meanwhile: Meanwhile) -> None:
     other = pudi.Table(table.path, options=BUCKETS | NBCC)
     meanwhile(lambda: other.bulk_insert(rows(("a", "1", 1, "bulk"))))
     table.upsert(rows(("b", "1", 1, "new")), options=FIRST)
