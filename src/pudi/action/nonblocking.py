@@ -61,7 +61,8 @@ def _lacks(meta: MetaClient, index: Index) -> str | None:
     if config.version < _FIRST_VERSION:
         return f"in a table of version {config.version}: it needs version 8, see Table.upgrade, or {other}"
     if config.table_type != MERGE_ON_READ or not isinstance(index.buckets, Buckets):
-        return f"needs a merge-on-read table with a simple bucket index (hoodie.index.type=BUCKET), as in Hudi; {other}"
+        needed = f"needs a merge-on-read table with a simple bucket index ({WriteOptions.index_type}=BUCKET)"
+        return f"{needed}, as in Hudi; {other}"
     if config.cdc_enabled:
         return f"in a table that logs changes: the records before a change wouldn't be those of its log; {other}"
     known = (*config.metadata_partitions, *config.metadata_partitions_inflight)
