@@ -119,7 +119,9 @@ class ConflictCheck:
             TimelineBehindError: there is such a write.
         """
         del now
-        for other, theirs in _writes(completed) if self.nonblocking is not None else ():
+        if self.nonblocking is None:
+            return
+        for other, theirs in _writes(completed):
             what = self.nonblocking.contradiction(self.own, self.written, other, theirs)
             if what is not None:
                 raise self._meanwhile(other, what, TimelineBehindError)
