@@ -10,6 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
+_CLASSES = (
+    "ArrowIteratorServer",
+    "PythonSQLUtils",
+    "PythonUtils",
+    "SimplePythonFunction",
+    "SparkSession",
+    "SparkSession$",
+    "functions",
+    "org.apache.spark.sql.execution.python.UserDefinedPythonFunction",
+    "org.apache.spark.sql.types.StructType",
+    "org.apache.spark.storage.StorageLevel",
+)
+
 
 def start(folder: Path, conf: Mapping[str, str]) -> Any:
     """A Spark session of its own for a test run: two cores, UTC, no UI, files below `folder`."""
@@ -27,8 +40,10 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        # a test's work is short: the optimising compiler costs more than it brings
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+        # A test's work is short: compiling a query, or optimising the machine's code, costs more than it brings. The
+        # session on Spark 4 compiles its queries, as a user's does.
+        **({"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} if conf else {}),
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -Xmn640m "
         f"-Duser.timezone=UTC -Djava.io.tmpdir={folder}",
         **conf,
     }
@@ -36,7 +51,18 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _keep_classes(session._jvm)
     return session
+
+
+def _keep_classes(jvm: Any) -> None:
+    """Keep the JVM's classes that PySpark asks for by name at each call: each time Py4J searches all jars for them."""
+    for name in _CLASSES:
+        holder = jvm
+        for part in name.split("."):
+            found = getattr(holder, part)
+            setattr(holder, part, found)
+            holder = found
 
 
 def to_frame(spark: Any, table: pa.Table) -> Any:

@@ -210,10 +210,10 @@ def stated_ranges(
     records = index.read(storage, pa.concat_arrays(keys.values()))
     records = records.filter(records["ColumnStatsMetadata"].is_valid()).combine_chunks()
     known = records["key"].combine_chunks() if records.num_rows else pa.array([], pa.string())
-    found = {}
+    statistics, found = stats_of_records(records), {}
     for name, kind in kinds.items():
         places = pc.index_in(keys[name], value_set=known)
-        rows = stats_of_records(records.take(places.drop_null()))
+        rows = statistics.take(places.drop_null())
         if of_partitions:  # without bounds the statistics state that there are no values, as those of a log file do
             rows = rows.set_column(rows.schema.get_field_index("file"), "file", pa.repeat(".log.", rows.num_rows))
         found[name] = [_spread(ranges_of(rows, kind), places)]
