@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,3 +76,15 @@ def test_a_lost_file_is_not_said_to_be_cleaned(tmp_path: Path) -> None:
     with pytest.raises(pudi.NotFoundError) as caught:
         mine.scan().to_arrow()
     assert "kept" not in str(caught.value)
+
+
+@pytest.mark.spark
+def test_in_spark_workers(spark: Any, tmp_path: Path) -> None:
+    """What Spark's own reader meets it says in its own words; here pudi's readers run in Python workers."""
+    mine = written(tmp_path / "trips", Layout(kind="mor"))
+    done = commits(mine)
+    mine.upsert(table([trip(0, 9)]))
+    frame = mine.changes(since=done[5], until=done[7], format="cdc").to_spark(spark)
+    mine.clean(options={"hoodie.clean.commits.retained": "2"})
+    with pytest.raises(Exception, match=f"NotFoundError.*the earliest commit that cleans kept is {commits(mine)[-2]}"):
+        frame.collect()

@@ -8,7 +8,7 @@ from pudi.concurrency import Liveness
 from pudi.config import LockSettings, Options, WriteOptions
 from pudi.filegroup.early_detection import EarlyDetection
 from pudi.format import Action, State
-from pudi.timeline import Timeline
+from pudi.timeline import Timeline, TimelinePlace
 
 _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
@@ -37,5 +37,4 @@ def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, request
         return None
     alive = [each for each in living_writes(meta, options, meta.store.load()) if each < requested]
     known = frozenset(each.requested for each in seen.commits) if settings.early_commits else None
-    store = meta.store
-    return EarlyDetection(requested, tuple(alive), known, store.folder, store.timezone_name, store.layout)
+    return EarlyDetection(requested, tuple(alive), known, TimelinePlace.of(meta.store))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,13 @@ from pudi.action.insert_policy import adds_new_only, without_known
 from pudi.action.kinds.record_index.changes import refuse_behind, shards_for
 from pudi.action.log_merging import merging_of
 from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.meta_client import SERVICE_OPERATIONS
 from pudi.action.nonblocking import finds_groups_late
 from pudi.action.write_recipe import Placement, WriteSnapshot
 from pudi.action.write_settings import sizing
+from pudi.concurrency import TimelineBehindError
 from pudi.errors import ConflictError, NotFoundError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, has_overtaken
 from pudi.format import new_file_id
 from pudi.index import Index
 from pudi.metadata.shards import RecordShards
@@ -105,20 +108,12 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
 
     Raises:
         TimelineBehindError: a commit has completed since the timeline was loaded.
-        ConflictError: another writer removed some meanwhile.
-        CorruptError: a file of the newest commit is lost.
+        NotFoundError: a file is gone: lost, or cleaned since.
+        CorruptError: a file isn't the one that its commit wrote.
     """
     meta = write.meta
     view = meta.view(write.timeline)
-    try:
-        slices = view.all_slices() if partitions is None else view.slices_of(partitions)
-    except NotFoundError as error:
-        if meta.store.load() == write.timeline:  # it wasn't another writer
-            raise
-        raise ConflictError(
-            f"another writer changed the table while this write was planned ({error.message}); retry",
-            table=write.table,
-        ) from error
+    slices = view.all_slices() if partitions is None else view.slices_of(partitions)
     listed = meta.opened.metadata
     if listed is not None and not listed.tells_of(write.timeline):  # a file group may have gone since
         refuse_behind(meta, write.timeline)
@@ -126,6 +121,33 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
     seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
     verify_committed_files(meta, view, slices, seen)
     return slices
+
+
+@contextmanager
+def planned_again(write: WriteSnapshot) -> Iterator[None]:
+    """Have a write planned again if a file is gone that was cleaned since its timeline was loaded.
+
+    Raises:
+        TimelineBehindError: in place of a `NotFoundError`, if only table services completed since.
+        ConflictError: in place of it, if there were other writes too.
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        store, before = write.meta.store, write.timeline
+        now = store.load()
+        if not has_overtaken(before, now):  # the file is lost
+            raise
+        others = [each for each in now.commits if before.commit(each.requested) is None]
+        changed = any(store.read_commit_metadata(each).operation_type not in SERVICE_OPERATIONS for each in others)
+        kind = ConflictError if changed or any(before.taken_back(now)) else TimelineBehindError
+        raise kind(
+            f"another process deleted files that this write was planned with ({error.message}); nothing of this write "
+            "is visible; retry",
+            table=error.table,
+            path=error.path,
+            instant=error.instant,
+        ) from error
 
 
 def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:

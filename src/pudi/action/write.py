@@ -30,6 +30,7 @@ from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.nonblocking import check_nonblocking, nonblocking_of, read_marks, shared_index
 from pudi.action.pending_clusterings import UpdateStrategy, roll_back_expired
 from pudi.action.phases import Phases
+from pudi.action.place_records import planned_again
 from pudi.action.rebuild import reinitialize_partitions
 from pudi.action.result import CommitResult
 from pudi.action.rollback import abort, repair
@@ -192,7 +193,8 @@ def _place_and_commit(
         TimelineBehindError: commits completed meanwhile that the plan had to know; nothing of the write is visible.
     """
     meta, resolved = write.meta, write.request.resolved
-    placed = write.recipe.place(write, records)
+    with planned_again(write):
+        placed = write.recipe.place(write, records)
     if isinstance(placed.plan, WritePlan):
         if write.unchanged is not None:  # and again with what was written, under the lock
             scope = key_scope(placed.index, write.operation)
@@ -214,7 +216,8 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
             if spec.early is not None:
                 for partition, file_id in sorted(placed.known_groups):
                     spec.early.check(meta.storage, partition, file_id)
-            results = _write_files(write, placed, spec)
+            with planned_again(write):
+                results = _write_files(write, placed, spec)
         stats = [stat for result in results for stat in result.stats]
         if not stats and not placed.replaces_some:  # no records, or deletes of what isn't there
             abort(meta, instant)

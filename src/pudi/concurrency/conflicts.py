@@ -229,10 +229,8 @@ class ConflictCheck:
     def check_gone(self, now: Timeline, completed: Completed) -> None:
         """Refuse what may build on commits that were rolled back."""
         del completed
-        there = {each.requested for each in now.commits}
-        for each in self.seen.commits:
-            if each.requested not in there and (now.start is None or each.requested >= now.start):
-                raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
+        for each in self.seen.taken_back(now):
+            raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
 
     def _shared_partitions(self, theirs: CommitMetadata) -> set[str]:
         """Partitions into which both put new keys that may be the same."""

@@ -19,6 +19,7 @@ from pudi.filegroup.log_scan import (
 )
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
+from pudi.filegroup.overtaken import has_overtaken
 from pudi.filegroup.portions import in_portions
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
@@ -56,6 +57,7 @@ __all__ = [
     "compaction_plan",
     "encode_parquet",
     "has_above_ffff",
+    "has_overtaken",
     "in_portions",
     "open_base_file",
     "read_all_blocks",

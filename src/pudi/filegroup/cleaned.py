@@ -53,7 +53,12 @@ def cleans_after(
         for each in timeline.instants
         if each.action is Action.CLEAN and each.state in states and each.requested > time and archived >= each.archived
     ]
-    return store.context.executor.map(lambda each: _cleaned(store, each), wanted)
+    return read_cleans(store, wanted)
+
+
+def read_cleans(store: TimelineStore, cleans: Sequence[Instant]) -> list[Cleaned]:
+    """Return what completed cleans removed, and inflight ones are about to; raises as `cleans_after`."""
+    return store.context.executor.map(lambda each: _cleaned(store, each), cleans)
 
 
 def _cleaned(store: TimelineStore, clean: Instant) -> Cleaned:

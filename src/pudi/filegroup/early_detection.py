@@ -7,30 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 
-from pudi.context import Context, Storage
+from pudi.context import Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup.markers import Markers
-from pudi.format import Layout, TimelineZone, parse_data_file
-from pudi.timeline import TimelineStore
+from pudi.format import parse_data_file
+from pudi.timeline import TimelinePlace
 
 _SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
-
-
-class _NoLock:
-    """The lock of a timeline that is only read."""
-
-    def __enter__(self) -> _NoLock:
-        raise AssertionError("tasks change no timeline")
-
-    def verify(self) -> None:
-        """Never asked for."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return
 
 
 def marked_groups(storage: Storage, instant: str) -> set[tuple[str, str]]:
@@ -52,17 +36,13 @@ class EarlyDetection:
         earlier: requested times of the writes that were pending, with heartbeats, when this one began. Of two
             writers the later one gives way, as in Hudi.
         completed: requested times of the commits that this write was planned from; None where commits aren't compared.
-        folder: the timeline's folder.
-        timezone: the zone of instants.
-        layout: the timeline's layout.
+        timeline: where the timeline is.
     """
 
     instant: str
     earlier: tuple[str, ...]
     completed: frozenset[str] | None
-    folder: str
-    timezone: TimelineZone
-    layout: Layout
+    timeline: TimelinePlace
 
     def check(self, storage: Storage, partition: str, file_id: str) -> None:
         """Look for another writer of a file group.
@@ -77,7 +57,7 @@ class EarlyDetection:
             self._check_commits(storage, self.completed, partition, file_id)
 
     def _check_commits(self, storage: Storage, completed: frozenset[str], partition: str, file_id: str) -> None:
-        store = TimelineStore(storage, self.folder, self.folder, self.timezone, Context(), _NoLock(), self.layout)
+        store = self.timeline.open(storage)
         for each in store.load().commits:
             if each.requested in completed or each.requested == self.instant:
                 continue

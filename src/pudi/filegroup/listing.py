@@ -10,6 +10,7 @@ from typing import Protocol
 from pudi.context import FileInfo, Storage
 from pudi.format import HOODIE_DIR, PARTITION_METADATA
 from pudi.storage import executor_of, tries_alone
+from pudi.timeline import Timeline
 
 
 class FileListing(Protocol):
@@ -18,6 +19,9 @@ class FileListing(Protocol):
     @property
     def states_sizes(self) -> bool:
         """Whether the sizes that were listed last are those that commits state, and not the files' own."""
+
+    def shows_later(self, timeline: Timeline) -> bool:
+        """Whether what was listed last may be of a later time than a timeline, so that files of it may be missing."""
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted; the empty path for a table that isn't partitioned."""
@@ -46,6 +50,10 @@ class StorageListing:
     def states_sizes(self) -> bool:
         """See `FileListing`."""
         return False
+
+    def shows_later(self, timeline: Timeline) -> bool:
+        """See `FileListing`: folders don't tell."""
+        return True
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""

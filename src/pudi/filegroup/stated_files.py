@@ -143,7 +143,7 @@ def _refuse(store: TimelineStore, group: Group, requested: str, path: str) -> No
 
     That is so where a savepoint kept the file's commit on the timeline longer than the replacecommit.
     """
-    if store.has_history() and group in _replaced_since(store, requested):
+    if store.has_history() and group in replaced_since(store, requested):
         return
     if _is_there(store.storage, path):
         raise CorruptError(
@@ -170,7 +170,7 @@ def _is_there(storage: Storage, path: str) -> bool:
     return True
 
 
-def _replaced_since(store: TimelineStore, requested: str) -> set[Group]:
+def replaced_since(store: TimelineStore, requested: str) -> set[Group]:
     """File groups that archived replacecommits took out of the table."""
     return {
         (partition, file_id)

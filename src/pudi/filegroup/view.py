@@ -12,6 +12,7 @@ from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import known_compactions
 from pudi.filegroup.history import FileGroup, file_groups
 from pudi.filegroup.listing import FileListing
+from pudi.filegroup.overtaken import check_overtaken
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import check_stated
 from pudi.format import Action, group_file_prefixes
@@ -155,8 +156,13 @@ class FileSystemView:
     ) -> list[FileSlice]:
         """Return the complete slices of partitions and file groups; log files have their stated sizes."""
         slices = self._sized(slices)
-        if self._wants_whole and not self._listing.states_sizes:
-            check_stated(self._store, self._seen, slices, self._replacements.instants, partitions, groups)
+        if self._wants_whole:
+            replaced = self._replacements.instants
+            if self._listing.shows_later(self._timeline):
+                now = self._store.load()  # after the listing
+                check_overtaken(self._store, self._timeline, now, slices, self._is_seen, replaced, partitions, groups)
+            if not self._listing.states_sizes:
+                check_stated(self._store, self._seen, slices, replaced, partitions, groups)
         return slices
 
     def _sized(self, slices: list[FileSlice]) -> list[FileSlice]:

@@ -19,6 +19,7 @@ from pudi.format.metadata_partitions import FILES
 from pudi.metadata.merge_files import entries_of
 from pudi.metadata.records import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
 from pudi.metadata.table import MetadataTable
+from pudi.timeline import Timeline
 
 _T = TypeVar("_T")
 
@@ -86,6 +87,12 @@ class MetadataListing:
     def states_sizes(self) -> bool:
         """Whether the metadata table gave the listing: sizes are then the greatest that commits state."""
         return not self._failed
+
+    def shows_later(self, timeline: Timeline) -> bool:
+        """Whether the metadata table has commits that a timeline lacks; see `FileListing`."""
+        if self._failed:
+            return self._otherwise.shows_later(timeline)
+        return self._opened is not None and not self._opened.tells_of(timeline)
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""

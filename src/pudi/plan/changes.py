@@ -14,6 +14,7 @@ from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator
 from pudi.schema import without_meta_fields
 from pudi.schema.internal import SchemaHistory
+from pudi.timeline import TimelinePlace
 
 if TYPE_CHECKING:  # a write task needs its changes, and no expressions
     from pudi.expr import Expr
@@ -108,6 +109,7 @@ class ChangePlan:
         logged: whether the table logs its changes.
         commits: the number of commits in the range.
         splits: the files to read.
+        timeline: as of `ReadPlan`.
     """
 
     table: str
@@ -123,6 +125,7 @@ class ChangePlan:
     logged: bool = True
     commits: int = 0
     splits: tuple[ChangeSplit, ...] = ()
+    timeline: TimelinePlace | None = None
 
     @property
     def whole_schema(self) -> pa.Schema:

@@ -17,6 +17,7 @@ from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator, partition_columns
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
 from pudi.schema.internal import SchemaHistory
+from pudi.timeline import TimelinePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class ReadPlan:
         merging: how log files are merged over base files; None in a copy-on-write table.
         limit: greatest number of rows that come back, of those that pass the filters; None for all.
         keys: rows that the wanted ones are joined with; None for no join.
+        timeline: where the table's timeline is, for errors that name what cleans left; None where they don't.
     """
 
     table: str
@@ -53,6 +55,7 @@ class ReadPlan:
     merging: Merging | None = None
     limit: int | None = None
     keys: WantedKeys | None = None
+    timeline: TimelinePlace | None = None
 
     @property
     def narrowed(self) -> Expr | None:

@@ -16,14 +16,15 @@ from pudi.context.lazy import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.expr import bind, parse
+from pudi.filegroup.retained import naming_retained
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.scan.change_splits import SplitFinder
 from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.ranges import bounds_of, day_of, schema_at
-from pudi.scan.retained import naming_retained, stream_naming_retained
+from pudi.scan.retained import stream_naming_retained
 from pudi.schema import with_meta_fields
-from pudi.timeline import Timeline
+from pudi.timeline import Timeline, TimelinePlace
 
 if TYPE_CHECKING:
     from pudi.engine.spark import reader as spark_reader
@@ -144,8 +145,9 @@ def change_feed(
         keys=meta.virtual_keys,
         logged=logged,
         commits=len(chosen),
+        timeline=TimelinePlace.of(meta.store),
     )
-    with naming_retained(meta):
+    with naming_retained(meta.store):
         splits = SplitFinder(meta, timeline, end, chosen, mode, low, high).splits()
     compared = next((split for split in splits if split.case is ChangeCase.COMPARED), None)
     if compared is not None and not meta.config.populate_meta_fields:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,12 +14,14 @@ from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import NotSupportedError
 from pudi.filegroup import open_base_file
+from pudi.filegroup.retained import naming_retained
 from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
 from pudi.scan.lazy_rows import LazyRows
 from pudi.scan.planning import Planner
-from pudi.scan.retained import naming_retained, stream_naming_retained
+from pudi.scan.retained import stream_naming_retained
 from pudi.task import SliceReader
+from pudi.timeline import TimelinePlace
 
 if TYPE_CHECKING:
     from pudi.engine.spark import reader as spark_reader
@@ -72,8 +74,8 @@ class Scan(LazyRows):
     def plan(self) -> ReadPlan:
         """The files that will be read; listed once."""
         if self._planned is None:
-            with naming_retained(self._meta):
-                self._planned = self._planner.plan(self._plan)
+            with naming_retained(self._meta.store):
+                self._planned = self._planner.plan(replace(self._plan, timeline=TimelinePlace.of(self._meta.store)))
         return self._planned
 
     def to_batches(self) -> pa.RecordBatchReader:
@@ -98,7 +100,7 @@ class Scan(LazyRows):
         Raises:
             SetupError: pyspark is missing or too old.
         """
-        with naming_retained(self._meta):
+        with naming_retained(self._meta.store):
             frame = spark_reader.read_frame(self._meta.storage, self.plan, spark)
         return frame if self._fields is None else self._fields.of_frame(frame)
 

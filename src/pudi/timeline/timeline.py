@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pudi.context import FileInfo
@@ -156,6 +156,13 @@ class Timeline:
     def commit(self, requested: str) -> Instant | None:
         """The completed commit of that requested time, if there is one on the active timeline."""
         return self._completed.get(requested)
+
+    def taken_back(self, now: Timeline) -> Iterator[Instant]:
+        """Yield completed commits that were rolled back since: a later listing neither has them nor archived them."""
+        there, start = {each.requested for each in now.commits}, now.start or ""
+        for each in self.commits:
+            if not each.archived and each.requested >= start and each.requested not in there:
+                yield each
 
     def find(self, requested: str, action: Action | None = None) -> Instant | None:
         """The instant of that requested time (and action)."""

@@ -198,6 +198,10 @@ class Listed:
     folders: Mapping[str, Sequence[FileInfo]]
     states_sizes: bool = False
 
+    def shows_later(self, timeline: Timeline) -> bool:
+        """See `FileListing`: whoever listed the files has compared timelines."""
+        return False
+
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""
         return sorted(self.folders)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, FILE_ID
 from pudi.filegroup import FileSlice, open_base_file
+from pudi.filegroup.retained import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.changes import ChangePlan
 from pudi.schema import PARTITION_PATH, RECORD_KEY
@@ -48,7 +49,7 @@ class SliceTasks:
         reader = SliceReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
-                yield from reader.read(self.slices[number])
+                yield from naming_retained_in(self.storage, self.plan.timeline, reader.read(self.slices[number]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class SplitTasks:
         reader = ChangeReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # splits, not records
-                yield from reader.read(self.plan.splits[number])
+                yield from naming_retained_in(self.storage, self.plan.timeline, reader.read(self.plan.splits[number]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +108,21 @@ class WinnerTasks:
         reader = SliceReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
-                yield from reader.winners(self.slices[number])
+                yield from naming_retained_in(self.storage, self.plan.timeline, reader.winners(self.slices[number]))
 
     def replaced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Base rows that don't stay as they are: name of the base file, and groups of its rows (`in_groups`)."""
         reader = SliceReader(self.storage, self.plan)
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
-                file_slice = self.slices[number]
-                assert file_slice.base is not None
-                groups, bits = in_groups(reader.replaced(file_slice))
-                columns = [pa.repeat(file_slice.base.name.name, len(groups)), pa.array(groups), pa.array(bits)]
-                yield pa.RecordBatch.from_arrays(columns, names=[DEAD_FILE, DEAD_GROUP, DEAD_BITS])
+                yield from naming_retained_in(self.storage, self.plan.timeline, _dead(reader, self.slices[number]))
+
+
+def _dead(reader: SliceReader, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+    assert file_slice.base is not None
+    groups, bits = in_groups(reader.replaced(file_slice))
+    columns = [pa.repeat(file_slice.base.name.name, len(groups)), pa.array(groups), pa.array(bits)]
+    yield pa.RecordBatch.from_arrays(columns, names=[DEAD_FILE, DEAD_GROUP, DEAD_BITS])
 
 
 def in_groups(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pudi.engine.spark.session import prepare_worker, struct_type
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.filegroup.retained import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.changes import ChangePlan
 from pudi.scan.change_feed import ChangeFeed
@@ -42,9 +43,9 @@ class PartRead:
         """Read it, in a worker."""
         prepare_worker()
         storage = open_storage(self.plan.table, self.storage_options)
-        if isinstance(self.plan, ChangePlan):
-            return ChangeReader(storage, self.plan).read(self.part)
-        return SliceReader(storage, self.plan).read(self.part)
+        plan = self.plan
+        reader = ChangeReader(storage, plan) if isinstance(plan, ChangePlan) else SliceReader(storage, plan)
+        return naming_retained_in(storage, plan.timeline, reader.read(self.part))
 
 
 class PudiReader(DataSourceReader):  # type: ignore[misc]

@@ -289,6 +289,9 @@ class _WithOwn:
     def states_sizes(self) -> bool:
         return self.listing.states_sizes
 
+    def shows_later(self, timeline: Timeline) -> bool:
+        return self.listing.shows_later(timeline)
+
     def partitions(self) -> Sequence[str]:
         return sorted({*self.listing.partitions(), *(stat.partition_path or "" for stat in self.own)})
 
