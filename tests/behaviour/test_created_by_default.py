@@ -108,7 +108,8 @@ def calls_of(path: Path, verb: str, data: pa.Table, **options: str) -> Counter[s
 def test_a_small_upsert_keeps_to_its_request_budget(tmp_path: Path) -> None:
     """Beside a plain table's: opening and listing it, a log file for each file group, three steps of its commit.
 
-    On a local disk also the commit of its base file, which says how large that is.
+    On a local disk also the commit of its base file, which says how large that is. A plain table's timeline is listed
+    once more after its folders.
     """
     costs = []
     for place, options in enumerate([{"hoodie.metadata.enable": "false"}, {}]):
@@ -116,8 +117,8 @@ def test_a_small_upsert_keeps_to_its_request_budget(tmp_path: Path) -> None:
         made = pudi.create(path, SCHEMA, **LAYOUT, options=options)
         made.insert(table(trip(n, 10) for n in range(6)))
         costs.append(sum(calls_of(path, "upsert", table([trip(1, 20)]), **options).values()))
-    assert costs[0] <= 24
-    assert costs[1] - costs[0] <= 21
+    assert costs[0] <= 25
+    assert costs[1] - costs[0] <= 20
 
 
 def test_making_it_keeps_to_its_request_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

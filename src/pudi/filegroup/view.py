@@ -158,7 +158,7 @@ class FileSystemView:
         slices = self._sized(slices)
         if self._wants_whole:
             replaced = self._replacements.instants
-            if self._listing.shows_later(self._timeline):
+            if self._seen.commits and self._listing.shows_later(self._timeline):
                 now = self._store.load()  # after the listing
                 check_overtaken(self._store, self._timeline, now, slices, self._is_seen, replaced, partitions, groups)
             if not self._listing.states_sizes:
