@@ -143,6 +143,29 @@ def test_a_compaction_that_completes_amid_an_overwrite(
 
 
 @VERSIONS
+@pytest.mark.parametrize("amid", [False, True], ids=["before", "amid"])
+def test_a_compaction_leaves_out_what_was_replaced_since_its_plan(tmp_path: Path, version: str, amid: bool) -> None:
+    """Else its base files, of a newer instant than the replacement, outlive the record that they were replaced."""
+    mine = _made(tmp_path / "trips", version)
+    gone = sorted({each.partition for each in mine.file_slices()})[0]
+    mine.schedule("compaction")
+    meta = MetaClient.open(mine.path, None, {}, Context())
+    [instant] = meta.store.load().of(Action.COMPACTION, State.REQUESTED)
+    if amid:
+        engine = Amid(lambda: pudi.Table(mine.path).delete_partitions([gone]))
+        with pytest.raises(pudi.ConflictError, match="was replaced while the compaction ran"):
+            run_instant(Compaction(), ServiceTarget.of_table(meta, engine, resolve({})), instant)  # type: ignore[arg-type]
+    else:
+        mine.delete_partitions([gone])
+    expected = _rows(mine)
+    assert len(mine.run_pending()) == 1
+    [done] = mine.timeline.of(Action.COMMIT)
+    assert gone not in meta.store.read_commit_metadata(done).partition_to_write_stats
+    assert _rows(mine) == expected
+    assert mine.check().ok
+
+
+@VERSIONS
 def test_compactions_follow_writes(tmp_path: Path, version: str) -> None:
     options = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
     mine = _made(tmp_path / "trips", version, **options)

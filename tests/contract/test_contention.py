@@ -212,3 +212,44 @@ def test_what_processes_did_and_saw_fits_one_order(tmp_path: Path, kind: str) ->
     assert sum(bool(step.appended) and step.outcome == "done" for step in steps) > 3
     assert contradictions(steps) == []
     assert table.check().ok
+
+
+EVENTS = pa.schema([("id", pa.string()), ("at", pa.int64()), ("by", pa.int64())])
+SHARED_BUCKET = {
+    MODE: "NON_BLOCKING_CONCURRENCY_CONTROL",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "1",
+}
+
+
+def stream(barrier: Barrier, number: int, path: str, batches: int) -> dict[str, int]:
+    """Upsert the same records in batches, or compact them if it's the first process; the newest event of each."""
+    table, newest = pudi.Table(path, options=SHARED_BUCKET), dict[str, int]()
+    barrier.wait(START_TIMEOUT)
+    for batch in range(batches):
+        if number == 0:
+            table.compact()
+            continue
+        at = batch * 100 + number
+        keys = [key for place, key in enumerate(KEYS) if (place + at) % 3]
+        values = {"id": keys, "at": [at] * len(keys), "by": [number] * len(keys)}
+        done = table.upsert(pa.table(values, schema=EVENTS))
+        assert done is not None
+        assert done.attempts == 1, "nobody writes anything again"
+        newest |= dict.fromkeys(keys, at)
+    return newest
+
+
+def test_processes_add_to_one_bucket_without_conflicts(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    pudi.create(path, EVENTS, record_key="id", ordering="at", table_type="mor", options=SHARED_BUCKET)
+    told = race(stream, (path, 4), racers=4)
+    expected = {key: max(each.get(key, 0) for each in told) for key in KEYS}
+    table = pudi.Table(path)
+    for _ in range(2):
+        found = table.scan(columns=["id", "at"]).to_arrow()
+        assert found.num_rows == len(KEYS)
+        assert dict(zip(*found.to_pydict().values(), strict=True)) == expected
+        assert len({each.file_id for each in table.files()}) == 1
+        assert table.check().ok
+        table.compact()

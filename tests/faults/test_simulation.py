@@ -11,7 +11,7 @@ from support.simulated.__main__ import hunt, search, tell
 from support.simulated.judge import anomalies, history_of
 from support.simulated.mutants import MUTANTS
 from support.simulated.run import play
-from support.simulated.work import KINDS, Plan, first_files
+from support.simulated.work import KINDS, NONBLOCKING_KINDS, Plan, first_files
 
 pytestmark = pytest.mark.metadata_by_default
 
@@ -19,6 +19,8 @@ WEATHERS = 5
 EVERY_RUN = [number + len(KINDS) * (number % WEATHERS) for number in range(len(KINDS))]
 """A seed for each kind of table; each kind of weather comes as often."""
 CHUNK = 9
+NONBLOCKING = range(-len(NONBLOCKING_KINDS), 0)
+"""One for each kind of table whose writers don't block each other."""
 QUICK = {
     "no conflict check": 0,
     "the conflict check is made before the lock is taken": 1,
@@ -39,10 +41,16 @@ def test_no_schedule_shows_an_anomaly(first: int) -> None:
     assert not failed, "\n\n".join(f"{each}" for each in failed)
 
 
+def test_no_schedule_of_writers_that_dont_block_each_other_shows_an_anomaly() -> None:
+    failed = [found for seed in NONBLOCKING if (found := search(seed)).problem]
+    assert not failed, "\n\n".join(f"{each}" for each in failed)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 576, 48))
 def test_no_schedule_of_many_shows_an_anomaly(first: int) -> None:
-    failed = [found for seed in range(first, first + 48) if (found := search(seed)).problem]
+    seeds = [*range(first, first + 48), *range(-first // 6 - 8, -first // 6)]
+    failed = [found for seed in seeds if (found := search(seed)).problem]
     assert not failed, "\n\n".join(f"{each}" for each in failed)
 
 

@@ -59,9 +59,10 @@ class Caught(NamedTuple):
 
 
 def hunt(number: int, most: int) -> Caught:
-    """Look for a mutant in schedules that can show it, by the seeds from 0 on."""
+    """Look for a mutant in schedules that can show it, by the seeds from 0 up, or from -1 down."""
     mutant = MUTANTS[number]
-    seeds = islice((seed for seed in count() if mutant.wants(Plan.of(seed))), most)
+    numbers = count(-1, -1) if mutant.nonblocking else count()
+    seeds = islice((seed for seed in numbers if mutant.wants(Plan.of(seed))), most)
     for tried, seed in enumerate(seeds, 1):
         first_files(Plan.of(seed).kind)  # by whole code
         with mutant.applied():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
 from pudi.format import Action, decode_commit_metadata, parse_instant_file
@@ -16,7 +16,7 @@ from pudi.format import State as InstantState
 from pudi.testing import SimulatedCrash
 from support.simulated.histories import Outcome, Step, contradictions
 from support.simulated.run import Done, Played
-from support.simulated.work import BASE, Operation, State
+from support.simulated.work import BASE, FIRST_KEYS, Operation, Row, State, new_key
 from support.simulated.world import Note
 
 _SERVICES = {"COMPACT", "CLUSTER", "LOG_COMPACT"}
@@ -33,6 +33,7 @@ class Commit:
         completion: its completion time; None below version 8.
         after: the state after it; several where it may not have found keys that came while it was at work. Such a write
             comes before those that brought them, in the serial order that explains the run.
+        missed: by non-blocking concurrency control, keys that were not there at some moment while it was at work.
     """
 
     note: Note
@@ -40,6 +41,7 @@ class Commit:
     completion: str | None
     operation: Operation
     after: list[State]
+    missed: frozenset[str] = frozenset()
 
 
 def anomalies(played: Played) -> list[str]:
@@ -98,8 +100,15 @@ class _Judge:
                 self._say(note.number, f"{operation} was done twice: {requested} appeared after another commit of it")
             by_operation.add(operation.number)
             since = began.get(operation.number, 0)
-            earlier = [self._before(since), *(c.after for c in self.commits if c.note.number > since)]
-            states = _after(operation, states, [state for each in earlier for state in each])
+            earlier = [
+                s for c in (self._before(since), *(c.after for c in self.commits if c.note.number > since)) for s in c
+            ]
+            if self.played.plan.kind.nonblocking:
+                missed = frozenset(k for k in operation.keys if any(k not in each for each in earlier))
+                self.commits.append(Commit(note, requested, completion, operation, [], missed))
+                self.commits[-1].after.extend(merged_states(self.played.first, self.commits))
+                continue
+            states = _after(operation, states, earlier)
             self.commits.append(Commit(note, requested, completion, operation, states))
 
     def _before(self, at: int) -> list[State]:
@@ -202,6 +211,8 @@ class _Judge:
                 self._say(self.last, f"afterwards the table as of {instant} is {shown}, not {_either(wanted)}")
 
     def _as_of(self, instant: str) -> list[State]:
+        if self.played.plan.kind.nonblocking:
+            return merged_states(self.played.first, [c for c in self.commits if c.requested <= instant])
         states, known = [self.played.first], [self.played.first]
         for commit in self.commits:
             if commit.requested <= instant:
@@ -241,6 +252,42 @@ def _after(operation: Operation, states: list[State], earlier: list[State]) -> l
             if after not in found:
                 found.append(after)
     return found
+
+
+def merged_states(first: State, commits: list[Commit]) -> list[State]:
+    """The states that readers may see after commits by non-blocking concurrency control, without ordering column.
+
+    Log files are merged by the times at which their commits were requested, above what was compacted before they
+    completed. So each record comes by an order in which a commit follows another one if it was both requested and
+    completed after it; of two of which one ran within the other's time, either may come first.
+    """
+    keys = sorted({*first, *FIRST_KEYS, *map(new_key, FIRST_KEYS)})
+    choices = [[(key, row) for row in _rows_of(key, first, commits)] for key in keys]
+    return [{key: row for key, row in chosen if row is not None} for chosen in product(*choices)]
+
+
+def _rows_of(key: str, first: State, commits: list[Commit]) -> list[Row | None]:
+    own = [c for c in commits if c.operation.concerns(key)]
+    before = {id(c): {id(o) for o in own if o is not c and _precedes(o, c)} for c in own}
+    found: list[Row | None] = []
+
+    def follow(done: frozenset[int], row: Row | None) -> None:
+        if len(done) == len(own) and row not in found:
+            found.append(row)
+        for commit in own:
+            if id(commit) in done or not before[id(commit)] <= done:
+                continue
+            state = {} if row is None else {key: row}
+            follow(done | {id(commit)}, commit.operation.apply(state).get(key))
+            if commit.operation.verb == "append" and key in commit.missed:
+                follow(done | {id(commit)}, row)
+
+    follow(frozenset(), first.get(key))
+    return found
+
+
+def _precedes(one: Commit, other: Commit) -> bool:
+    return one.requested < other.requested and (one.completion or "") < (other.completion or "")
 
 
 def _either(states: list[State]) -> str:

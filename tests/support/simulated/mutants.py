@@ -73,12 +73,14 @@ class Mutant:
         wants: whether a run can show it at all: others aren't searched for it.
         elusive: whether 30 runs and more didn't show it: several processes have to be at one place in a rare moment, or
             another rule mostly catches it.
+        nonblocking: whether it's about writers that don't block each other: runs with these have the seeds below 0.
     """
 
     name: str
     edits: tuple[Edit, ...]
     wants: Callable[[Plan], bool] = lambda _: True
     elusive: bool = False
+    nonblocking: bool = False
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -103,8 +105,12 @@ def _mutant(
     *edits: tuple[str, str, str],
     wants: Callable[[Plan], bool] = lambda _: True,
     elusive: bool = False,
+    nonblocking: bool = False,
 ) -> Mutant:
-    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, elusive)
+    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, elusive, nonblocking)
+
+
+_NONBLOCKING = "pudi.concurrency.nonblocking:NonBlocking.contradiction"
 
 
 def _stops(plan: Plan) -> bool:
@@ -380,5 +386,32 @@ MUTANTS: Sequence[Mutant] = (
         "a write based on a scan doesn't ask whether the table has changed since",
         (f"{_CHECK}.run", "if self.unchanged is not None:", "if False:"),
         elusive=True,
+    ),
+    _mutant(
+        "each writer begins a bucket's file group by an id of its own",
+        ("pudi.index.bucket:Buckets.file_id", "if not self.shared:", "if True:"),
+        (_NONBLOCKING, "if elsewhere:", "if False:"),
+        nonblocking=True,
+    ),
+    _mutant(
+        "the id of a replaced file group is given again",
+        ("pudi.index.bucket:Buckets.file_id", "if (partition, each) not in self.retired", "if True"),
+        nonblocking=True,
+    ),
+    _mutant(
+        "a write to a file group that another one replaces completes without being planned again",
+        (_NONBLOCKING, "if gone:", "if False:"),
+        (_NONBLOCKING, "if elsewhere:", "if False:"),
+        nonblocking=True,
+    ),
+    _mutant(
+        "a delete that found no file group misses the bucket that another writer begins",
+        (_NONBLOCKING, "if begun:", "if False:"),
+        nonblocking=True,
+    ),
+    _mutant(
+        "an update that didn't see a write lies above it",
+        (_NONBLOCKING, "if both:", "if False:"),
+        nonblocking=True,
     ),
 )

@@ -59,9 +59,11 @@ class Kind:
     index: Literal["simple", "bucket", "record"]
     version: Literal["6", "8", "9"]
     services: Literal["inline", "apart"]
+    nonblocking: bool = False
 
     def __str__(self) -> str:
-        return f"{self.table_type}, version {self.version}, {self.index} index, services {self.services}"
+        said = f"{self.table_type}, version {self.version}, {self.index} index, services {self.services}"
+        return f"{said}, non-blocking" if self.nonblocking else said
 
     @property
     def options(self) -> dict[str, str]:
@@ -71,7 +73,7 @@ class Kind:
         found["hoodie.table.services.enabled"] = str(inline).lower()
         found["hoodie.compact.inline"] = str(inline and self.table_type == "mor").lower()
         found["hoodie.clustering.inline"] = str(self.index != "bucket").lower()
-        return found
+        return found | (_NONBLOCKING if self.nonblocking else {})
 
 
 KINDS = tuple(
@@ -81,6 +83,16 @@ KINDS = tuple(
     for index in ("simple", "bucket", "record")
     for version in ("6", "8", "9")
 )
+NONBLOCKING_KINDS = tuple(
+    Kind("mor", "bucket", version, services, nonblocking=True)
+    for services in ("inline", "apart")
+    for version in ("8", "9")
+)
+"""Tables of writers that don't block each other; runs of them have the seeds below 0."""
+
+_MODE = "hoodie.write.concurrency.mode"
+_NONBLOCKING = {_MODE: "NON_BLOCKING_CONCURRENCY_CONTROL", "hoodie.bucket.index.num.buckets": "8"}
+_ORDINARY = {_MODE: "OPTIMISTIC_CONCURRENCY_CONTROL"}
 
 _OPTIONS = {
     "hoodie.table.timeline.timezone": "UTC",
@@ -130,7 +142,8 @@ def first_files(kind: Kind) -> dict[str, bytes]:
 
 def root_of(kind: Kind) -> str:
     """Where the tables of a kind seem to be."""
-    return f"memory://simulated/{kind.table_type}-{kind.index}-{kind.version}-{kind.services}"
+    mode = "-nonblocking" if kind.nonblocking else ""
+    return f"memory://simulated/{kind.table_type}-{kind.index}-{kind.version}-{kind.services}{mode}"
 
 
 FIRST_INSTANT = "20231114221220000"
@@ -143,6 +156,10 @@ Verb = Literal[
 ]  # fmt: skip
 WRITES: tuple[Verb, ...] = (
     "upsert", "upsert", "update", "update", "update", "append", "append", "delete", "delete where", "insert",
+    "overwrite", "drop partition",
+)  # fmt: skip
+NONBLOCKING_WRITES: tuple[Verb, ...] = (
+    "upsert", "upsert", "upsert", "insert", "insert", "update", "update", "append", "delete", "delete", "delete",
     "overwrite", "drop partition",
 )  # fmt: skip
 
@@ -171,6 +188,12 @@ class Operation:
         """The partition of its first key."""
         return partition_of(self.keys[0])
 
+    def concerns(self, key: str) -> bool:
+        """Whether it writes or removes the record of a key, if it's there."""
+        if self.verb in {"overwrite", "drop partition"}:
+            return partition_of(key) == self.partition
+        return key in (map(new_key, self.keys) if self.verb == "insert" else self.keys)
+
     @property
     def is_read(self) -> bool:
         """Whether it reads the table and returns what it saw."""
@@ -185,6 +208,8 @@ class Operation:
         """Do it; a read returns the numbers by key, a write its result."""
         keys = self.keys
         listed = ", ".join(f"'{key}'" for key in keys)
+        nonblocking = table._options.get(_MODE) == _NONBLOCKING[_MODE]
+        ordinary = {"options": _ORDINARY} if nonblocking else {}
         match self.verb:
             case "upsert":
                 return table.upsert(rows(dict.fromkeys(keys, self.number)))
@@ -200,9 +225,9 @@ class Operation:
                 return table.delete(where=f"id in ({listed})")
             case "overwrite":
                 here = [key for key in keys if partition_of(key) == self.partition]
-                return table.insert_overwrite(rows(dict.fromkeys(here, self.number)))
+                return table.insert_overwrite(rows(dict.fromkeys(here, self.number)), **ordinary)
             case "drop partition":
-                return table.delete_partitions([self.partition])
+                return table.delete_partitions([self.partition], **ordinary)
             case "read":
                 return seen(table.scan())
             case "find":
@@ -296,12 +321,13 @@ class Plan:
     def of(cls, seed: int, kind: Kind | None = None) -> Plan:
         """Return the run that a seed stands for."""
         chance = random.Random(seed)
-        kind = kind or KINDS[seed % len(KINDS)]
-        weather = WEATHERS[(seed // len(KINDS)) % len(WEATHERS)] if chance.random() < 0.8 else chance.choice(WEATHERS)
+        kinds = KINDS if seed >= 0 else NONBLOCKING_KINDS
+        kind = kind or kinds[seed % len(kinds)]
+        weather = WEATHERS[(seed // len(kinds)) % len(WEATHERS)] if chance.random() < 0.8 else chance.choice(WEATHERS)
         numbers = iter(range(1, LAST))
         appends = chance.random() < 0.25
         processes = [
-            _writer(f"writer {number}", chance, numbers, appends=appends, count=chance.randint(2, 4))
+            _writer(f"writer {number}", chance, numbers, kind, appends=appends, count=chance.randint(2, 4))
             for number in range(1, chance.choice((2, 2, 3, 3, 4, 5)) + 1)
         ]
         processes.append(_reader("reader", chance, numbers))
@@ -327,12 +353,23 @@ def _pause(chance: random.Random) -> float:
     return chance.uniform(0, 400) if chance.random() < 0.9 else chance.uniform(0, 30_000)
 
 
-def _writer(name: str, chance: random.Random, numbers: Any, *, appends: bool, count: int) -> ProcessPlan:
+def _writer(name: str, chance: random.Random, numbers: Any, kind: Kind, *, appends: bool, count: int) -> ProcessPlan:
+    if kind.nonblocking:
+        return _stream(name, chance, numbers, count=count)
     done = []
     for number, _ in zip(numbers, range(count), strict=False):
         verb: Verb = chance.choice(("update", "append")) if appends else chance.choice(WRITES)
         keys = tuple(chance.sample(FIRST_KEYS, chance.choice((1, 1, 2, 3))))
         done.append(Operation(number, verb, keys, _pause(chance)))
+    return ProcessPlan(name, tuple(done), **_clock(chance))
+
+
+def _stream(name: str, chance: random.Random, numbers: Any, *, count: int) -> ProcessPlan:
+    """A writer in a hurry, of records that may be new, so that buckets are begun and written at once."""
+    done, known = [], (*FIRST_KEYS, *map(new_key, FIRST_KEYS))
+    for number, _ in zip(numbers, range(count), strict=False):
+        keys = tuple(chance.sample(known, chance.choice((1, 2, 3, 4))))
+        done.append(Operation(number, chance.choice(NONBLOCKING_WRITES), keys, chance.uniform(0, 150)))
     return ProcessPlan(name, tuple(done), **_clock(chance))
 
 

@@ -30,7 +30,7 @@ from pudi.action.write_settings import change_logging, file_options
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError
-from pudi.filegroup import compaction_plan
+from pudi.filegroup import Replacements, compaction_plan
 from pudi.format import (
     Action,
     CommitMetadata,
@@ -169,7 +169,11 @@ class CompactionRun(WritingRun):
 
     @classmethod
     def of(cls, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
-        """Read the plan, without partitions of a metadata table that were dropped since."""
+        """Read the plan, without what has gone since: replaced file groups, dropped partitions of a metadata table.
+
+        A replacement that was requested before the plan may be archived before the compaction is: then nothing would
+        say that the files of both were deleted rightly.
+        """
         data = target.data.store.load() if target.is_metadata else lease.timeline
         timeline = target.load_timeline() if target.is_metadata else data
         plan = compaction_plan(target.meta.store, lease.instant)
@@ -178,6 +182,9 @@ class CompactionRun(WritingRun):
             config = target.data.config
             there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
             plan = replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
+        else:
+            gone = Replacements.of(target.meta.store, timeline).instants
+            plan = replace(plan, operations=tuple(each for each in plan.operations if each.group not in gone))
         return cls(target, lease, data, timeline, plan)
 
     @property
@@ -204,6 +211,16 @@ class CompactionRun(WritingRun):
         if own.action is Action.LOGCOMPACTION and is_compacted_after(self.target.meta, now, own):
             raise PlanDisplacedError(
                 "a compaction was planned meanwhile, which merges the same log files",
+                table=root,
+                instant=own.requested,
+            )
+        replaced = Replacements.of(self.target.meta.store, now).instants
+        both = [operation.group for operation in self.plan.operations if operation.group in replaced]
+        if both:
+            partition, file_id = min(both)
+            raise ConflictError(
+                f"file group {file_id} of partition {partition!r} was replaced while the {own.action.value} ran: run "
+                "the plan again, which then leaves it out",
                 table=root,
                 instant=own.requested,
             )
