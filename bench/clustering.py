@@ -1,6 +1,7 @@
 """Clustering by two uniform columns beside Apache Hudi: seconds, CPU seconds, and the files that filters then read.
 
 python bench/clustering.py --rows 1000000
+python bench/clustering.py --sizing --repeats 9  # only pudi's, by copies and by rewriting
 """
 
 from __future__ import annotations
@@ -38,20 +39,15 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=100, help="files after the clustering")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--memory", default="3g")
+    parser.add_argument("--sizing", action="store_true", help="only by copies and by rewriting, without Spark")
     given = parser.parse_args()
-    hudi = Hudi(given.memory)
     found: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "made"
         target = str(-(-_write(made, given.rows) // given.files))
-        runs: dict[str, Callable[[Path], object]] = {}
-        for layout in ("zorder", "hilbert"):
-            runs[f"pudi, Arrow, {layout}"] = _pudi(layout, target, None)
-            runs[f"pudi, Spark, {layout}"] = _pudi(layout, target, hudi.session)
-            runs[f"Hudi, {layout}"] = _hudi(hudi.session, layout, target)
+        runs: dict[str, Callable[[Path], object]] = {} if given.sizing else _with_spark(target, given.memory)
         runs["pudi, Arrow, sized by copies"] = lambda path: pudi.Table(path, WRITER).cluster()
         runs["pudi, Arrow, sized by rewriting"] = _rewriting
-        runs["Hudi, sized"] = _hudi(hudi.session, "linear", str(1 << 30), ordered=False)
         for number in range(given.repeats + 1):
             turns = list(runs.items())
             start = number * 3 % len(turns)
@@ -66,6 +62,17 @@ def main() -> None:
         for name, runs in found.items()
     }
     print(json.dumps({"rows": given.rows, "of each": medians}, indent=2))
+
+
+def _with_spark(target: str, memory: str) -> dict[str, Callable[[Path], object]]:
+    spark = Hudi(memory).session
+    runs: dict[str, Callable[[Path], object]] = {}
+    for layout in ("zorder", "hilbert"):
+        runs[f"pudi, Arrow, {layout}"] = _pudi(layout, target, None)
+        runs[f"pudi, Spark, {layout}"] = _pudi(layout, target, spark)
+        runs[f"Hudi, {layout}"] = _hudi(spark, layout, target)
+    runs["Hudi, sized"] = _hudi(spark, "linear", str(1 << 30), ordered=False)
+    return runs
 
 
 def _write(path: Path, rows: int) -> int:

@@ -8,8 +8,8 @@ as bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,10 +50,12 @@ class GroupPart:
     Attributes:
         rows: the columns to encode: all, or some with as many rows as the row group.
         copied: the row group with the chunks of the other columns; None if `rows` has all columns.
+        encoded: in place of `rows`, columns that are encoded already.
     """
 
     rows: pa.Table
     copied: int | None = None
+    encoded: Mapping[tuple[str, ...], MovedChunk] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +181,9 @@ class MovableFile:
             return moved_groups(encode_parquet(part.rows, self.options))
         if part.copied is None:
             return encoded_groups(part.rows, self.options)
-        made = {}
+        made = part.encoded
         if part.rows.column_names:
-            content = encode_parquet(part.rows, self.options, most_rows=max(part.rows.num_rows, 1))
-            made = {moved.chunk.path: moved for _, chunks in moved_groups(content) for moved in chunks}
+            made = encoded_columns(part.rows, self.options)
         kept = self._footer.groups[part.copied]
         chunks = [made.get(chunk.path) or MovedChunk(chunk, self._content(chunk)) for chunk in kept.chunks]
         return [(kept.num_rows, chunks)]
@@ -195,7 +196,7 @@ class MovableFile:
         chunks = []
         for part in parts:
             if part.copied is not None:
-                encoded = set(part.rows.column_names)
+                encoded = {*part.rows.column_names, *(path[0] for path in part.encoded)}
                 chunks += [c for c in self._footer.groups[part.copied].chunks if c.path[0] not in encoded]
         self._load(chunks)
 
@@ -236,6 +237,12 @@ class MovableFile:
             free = nan_free(part.rows)
             names = [n for n in names if (n in free if n in part.rows.column_names else n in known)]
         return names
+
+
+def encoded_columns(rows: pa.Table, options: ParquetOptions) -> dict[tuple[str, ...], MovedChunk]:
+    """Return the chunks of some columns of one row group, by path."""
+    content = encode_parquet(rows, options, most_rows=max(rows.num_rows, 1))
+    return {moved.chunk.path: moved for _, chunks in moved_groups(content) for moved in chunks}
 
 
 def joined(

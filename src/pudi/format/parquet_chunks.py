@@ -245,8 +245,7 @@ def assemble(
     Returns:
         The file's content.
     """
-    sink = pa.BufferOutputStream()
-    sink.write(MAGIC)
+    content: list[bytes | memoryview] = [MAGIC]  # joined at once: a stream would copy all again each time that it grows
     at, rows, made = len(MAGIC), 0, []
     for count, chunks in groups:
         columns: list[Struct] = []
@@ -254,7 +253,7 @@ def assemble(
         for moved in chunks:
             metadata = _moved(moved.chunk, at)
             columns.append({2: (I64, 0), 3: (STRUCT, metadata)})
-            sink.write(moved.content)
+            content.append(moved.content)
             at += moved.chunk.length
             plain += metadata[6][1]
             stored += moved.chunk.length
@@ -267,9 +266,7 @@ def assemble(
         del changed[5]
     fields = {number: value for number, value in model.fields.items() if number != 5} | changed
     footer = encode_struct(dict(sorted(fields.items())))
-    sink.write(footer)
-    sink.write(len(footer).to_bytes(4, "little") + MAGIC)
-    return sink.getvalue()
+    return pa.py_buffer(b"".join((*content, footer, len(footer).to_bytes(4, "little") + MAGIC)))
 
 
 def _moved(chunk: ColumnChunk, start: int) -> Struct:

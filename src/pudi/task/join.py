@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
-from pudi.filegroup.basefile_copies import GroupPart, MovableFile, joined
+from pudi.filegroup import BaseFileReader, FileSlice, ParquetOptions, open_base_file
+from pudi.filegroup.basefile_copies import GroupPart, MovableFile, encoded_columns, joined
 from pudi.format import BloomBuilder, BloomFilter
-from pudi.format.parquet_chunks import NotMovableError
+from pudi.format.parquet_chunks import MovedChunk, NotMovableError
 from pudi.schema import FILE_NAME, RECORD_KEY
 from pudi.task.compact import CompactSpec
 
 _LEAST_ROWS = 10_000
 """Rows of an average row group from which copying pays: readers of many small row groups are slow."""
+_NOTHING = pa.table({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,10 @@ class JoinedFiles:
         for file, group in self.groups[number]:
             taken.setdefault(file, []).append(group)
         files, moved = [self.files[number] for number in taken], []
+        named = cache(partial(_named, name, self.spec.files.parquet))  # most row groups have the same number of rows
         for source, numbers in zip(files, taken.values(), strict=True):
-            parts = [GroupPart(_named(name, source.reader.group_rows(each)), each) for each in numbers]
+            rows = map(source.reader.group_rows, numbers)
+            parts = [GroupPart(_NOTHING, each, named(count)) for each, count in zip(numbers, rows, strict=True)]
             moved.append(source.moved(parts))
             source.forget()
         return joined(files, moved, self.spec.avro_schema, self._bloom(files, list(taken.values())))
@@ -97,6 +101,8 @@ def _movable(reader: object, spec: CompactSpec) -> MovableFile:
     return MovableFile(reader, spec.schema, spec.files.parquet)
 
 
-def _named(name: str, rows: int) -> pa.Table:
+def _named(name: str, options: ParquetOptions, rows: int) -> Mapping[tuple[str, ...], MovedChunk]:
+    """Return a row group's column of the file's name."""
     codes = pa.array(np.zeros(rows, dtype=np.int32))
-    return pa.table([pa.DictionaryArray.from_arrays(codes, pa.array([name]))], names=[FILE_NAME])
+    column = pa.DictionaryArray.from_arrays(codes, pa.array([name]))
+    return encoded_columns(pa.table([column], names=[FILE_NAME]), options)
