@@ -72,7 +72,7 @@ def test_indexes_and_what_files_note(tmp_path: Path) -> None:
     assert b'"_hoodie_commit_time"' in notes[b"orc.avro.schema"]
 
 
-@pytest.mark.parametrize("codec", ["ZLIB", "SNAPPY", "ZSTD", "NONE"])
+@pytest.mark.parametrize("codec", ["ZLIB", "SNAPPY", "LZ4", "ZSTD", "NONE"])
 def test_every_type_goes_there_and_back(tmp_path: Path, codec: str) -> None:
     moment = datetime(1969, 12, 31, 23, 59, 58, 999999, tzinfo=timezone.utc)
     rows = pa.table({

@@ -255,8 +255,8 @@ class WriteOptions(IndexOptions):
         "hoodie.orc.compression.codec",
         "Codec of ORC base files.",
         default="ZLIB",
-        choices=("ZLIB", "SNAPPY", "ZSTD", "NONE"),
-        unsupported=("LZ4", "LZO"),
+        choices=("ZLIB", "SNAPPY", "LZ4", "ZSTD", "NONE"),
+        unsupported=("LZO",),
     )
     orc_stripe_size = _option(
         "hoodie.orc.stripe.size", "Size in bytes of a stripe of ORC base files.", default=64 * _MIB, minimum=1

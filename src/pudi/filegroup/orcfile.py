@@ -9,11 +9,12 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -28,6 +29,7 @@ from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
 from pudi.format.orc_tail import OrcTail, decode_tail, in_zone_gmt, tail_bytes, with_notes, zone_of_stripe
 from pudi.format.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE, MAX_RECORD_KEY, MIN_RECORD_KEY, bloom_filter_in
+from pudi.record.zones import Zone
 from pudi.schema import avro_to_arrow
 from pudi.schema.nested import cast_array
 from pudi.schema.types import is_any_list
@@ -37,20 +39,27 @@ ORC_EXTENSION = "orc"
 """Extension of ORC base files (HoodieFileFormat)."""
 AVRO_SCHEMA = b"orc.avro.schema"
 """The note that holds the file's Avro schema (HoodieOrcConfig.AVRO_SCHEMA_METADATA_KEY)."""
-ORC_CODECS = {"ZLIB": "zlib", "SNAPPY": "snappy", "ZSTD": "zstd", "NONE": "uncompressed"}
+ORC_CODECS = {"ZLIB": "zlib", "SNAPPY": "snappy", "LZ4": "lz4", "ZSTD": "zstd", "NONE": "uncompressed"}
 """Codecs by Hudi's names, as pyarrow calls them."""
 _NOTES = (MIN_RECORD_KEY, MAX_RECORD_KEY, BLOOM_FILTER, BLOOM_FILTER_TYPE)
 _LAST_BYTES = 256
 _EPOCH = datetime(2015, 1, 1)
 """Timestamps are stored as seconds since then, in their writer's time zone."""
-_GMT = frozenset({"", "GMT", "UTC", "Etc/UTC", "Z"})
+_EPOCH_MILLIS = 1_420_070_400_000
+_MOST_MICROS = ((1 << 63) - 1) // 1000 - 14 * 3_600_000_000
+"""Microseconds since 1970 of which pyarrow reads no more, as it counts nanoseconds; less what zones may differ by."""
+_OUT_OF_RANGE = "out of range for nanosecond"
+_GMT = frozenset({"GMT", "UTC", "Etc/UTC"})
+_SHORT_GMT = frozenset({"", "Z"})
+"""Other names of GMT: a stripe that names no zone is one of a writer that knew none, or of no timestamps."""
 
 
 class OrcFileReader:
     """One ORC base file opened for reading, as `BaseFileReader` is for Parquet; its groups are stripes.
 
-    Timestamps are stored by their writer's time zone, which pyarrow doesn't tell: files of another zone than GMT that
-    hold some are read whole, with stripes that say GMT, and corrected by what the zones differ in.
+    Timestamps are stored by the time zone of each stripe's writer, which pyarrow doesn't tell: files with stripes of
+    other zones than GMT that hold some are read whole, with stripes that say GMT, and corrected stripe by stripe by
+    what the zones differ in.
 
     Args:
         storage: the table's files.
@@ -68,11 +77,11 @@ class OrcFileReader:
         try:
             self._file = orc.ORCFile(self._source)
             stored: pa.Schema = self._file.schema
-        except (pa.ArrowException, OSError) as error:
+            self._notes: dict[bytes, bytes] = dict(stored.metadata or {})
+            self._stored = stored.remove_metadata()
+            self._schema = self._declared(self._stored)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # names needn't be text
             raise self.corrupt(error) from error
-        self._notes: dict[bytes, bytes] = dict(stored.metadata or {})
-        self._stored = stored.remove_metadata()
-        self._schema = self._declared(self._stored)
 
     @property
     def num_groups(self) -> int:
@@ -119,23 +128,38 @@ class OrcFileReader:
 
         Raises:
             CorruptError: the bytes are not what the footer says.
-            NotSupportedError: the file has timestamps of a time zone that isn't known here, or of several.
+            NotSupportedError: the file has timestamps of a time zone that isn't known here, or of other centuries.
         """
         names = self._schema.names if columns is None else list(columns)
         wanted = range(self.num_groups) if groups is None else groups
         timed = any(_holds_timestamps(self._stored.field(name).type) for name in names)
-        try:
-            file, shift = self._in_gmt if timed else (self._file, 0)
-            batches = [file.read_stripe(number, columns=names).select(names) for number in wanted]
-            rows = pa.Table.from_batches(batches, schema=pa.schema([self._stored.field(name) for name in names]))
-        except (pa.ArrowException, OSError) as error:
-            raise self.corrupt(error) from error
-        made = [self._typed(rows[name], self._schema.field(name), shift) for name in names]
-        return pa.Table.from_arrays(made, schema=pa.schema([self._schema.field(name) for name in names]))
+        stored, schema = (pa.schema([kind.field(name) for name in names]) for kind in (self._stored, self._schema))
+        file, shifts = self._in_gmt if timed else (self._file, ())
+        made = []
+        for number in wanted:
+            try:
+                batch = file.read_stripe(number, columns=names).select(names)
+                rows = pa.Table.from_batches([batch], schema=stored)
+            except (pa.ArrowException, OSError) as error:
+                raise self._unreadable(error) from error
+            shift = shifts[number] if shifts else 0
+            columns = [self._typed(rows[name], schema.field(name), shift) for name in names]
+            made.append(pa.Table.from_arrays(columns, schema=schema))
+        return pa.concat_tables([schema.empty_table(), *made])
 
     def corrupt(self, reason: object) -> CorruptError:
         """The error for a file that can't be read."""
         return corrupt_file(self._storage, self._base, reason)
+
+    def _unreadable(self, error: Exception) -> PudiError:
+        if _OUT_OF_RANGE not in str(error):
+            return self.corrupt(error)
+        return NotSupportedError(
+            f"an ORC file with timestamps before 1678 or after 2261, which Arrow's reader can't hold ({error}): leave "
+            "such columns out, or read them with Apache Hudi",
+            table=self._storage.root,
+            path=self._base.path,
+        )
 
     def _declared(self, stored: pa.Schema) -> pa.Schema:
         """The stored columns, with timestamps as the file's Avro schema has them: Hudi stores local ones as longs."""
@@ -155,23 +179,43 @@ class OrcFileReader:
         return pa.chunked_array(chunks, type=field.type)
 
     @cached_property
-    def _in_gmt(self) -> tuple[orc.ORCFile, int]:
-        """The file as one of a writer in GMT, and the microseconds that its timestamps are then off by."""
-        size = self._source.seek(0, os.SEEK_END)
-        last = self._ranged(max(0, size - _LAST_BYTES), size)
-        tail = decode_tail(self._ranged(max(0, size - tail_bytes(last)), size), size)
-        zones = {self._zone(stripe.start + stripe.body, stripe.footer, tail) for stripe in tail.stripes}
-        zones = {"" if zone in _GMT else zone for zone in zones}
-        if zones <= {""}:
-            return self._file, 0
-        shift = _offset(zones.pop()) if len(zones) == 1 else None
-        if shift is None:
+    def _in_gmt(self) -> tuple[orc.ORCFile, tuple[int, ...]]:
+        """The file as one of a writer in GMT, and by stripe the microseconds that its timestamps are then off by.
+
+        Raises:
+            CorruptError: its end is damaged.
+            NotSupportedError: a stripe's time zone isn't known here.
+        """
+        try:
+            size = self._source.seek(0, os.SEEK_END)
+            last = self._ranged(max(0, size - _LAST_BYTES), size)
+            tail = decode_tail(self._ranged(max(0, size - tail_bytes(last)), size), size)
+            zones = [self._zone(stripe.start + stripe.body, stripe.footer, tail) for stripe in tail.stripes]
+            if _GMT.issuperset(zones):
+                return self._file, ()
+            known = {zone: self._ahead(zone) for zone in set(zones)}
+            moved = orc.ORCFile(pa.BufferReader(in_zone_gmt(self._ranged(0, size), tail)))
+        except (CorruptError, pa.ArrowException, OSError) as error:
+            raise self.corrupt(error) from error
+        return moved, tuple(known[zone] for zone in zones)
+
+    def _ahead(self, zone: str) -> int:
+        """Microseconds that a time zone was ahead of GMT at the beginning of 2015."""
+        if zone in _GMT | _SHORT_GMT:
+            return 0
+        try:
+            try:
+                moment = _EPOCH.replace(tzinfo=ZoneInfo(zone)).timestamp()
+            except (KeyError, OSError, ValueError):  # Java's names of fixed offsets, such as GMT+05:30
+                moment = float(Zone.of(zone).utc(np.array([_EPOCH_MILLIS]))[0]) / 1000
+        except NotSupportedError as error:
             raise NotSupportedError(
-                "an ORC file with timestamps of writers in several time zones, or in one that this system doesn't know",
+                f"an ORC file with timestamps of a writer in the time zone {zone[:100]!r}, which isn't known here: "
+                "leave its timestamp columns out, or read them with Apache Hudi",
                 table=self._storage.root,
                 path=self._base.path,
-            )
-        return orc.ORCFile(pa.BufferReader(in_zone_gmt(self._ranged(0, size), tail))), shift
+            ) from error
+        return _EPOCH_MILLIS * 1000 - round(moment * 1_000_000)
 
     def _zone(self, start: int, length: int, tail: OrcTail) -> str:
         return zone_of_stripe(self._ranged(start, start + length), tail)
@@ -186,7 +230,7 @@ class OrcOptions:
     """How ORC base files are written.
 
     Attributes:
-        codec: `zlib`, `snappy`, `zstd` or `uncompressed` (hoodie.orc.compression.codec).
+        codec: `zlib`, `snappy`, `lz4`, `zstd` or `uncompressed` (hoodie.orc.compression.codec).
         stripe_bytes: size at which a stripe is closed (hoodie.orc.stripe.size).
         bloom: bloom filter of record keys; None writes none.
     """
@@ -276,22 +320,17 @@ def _with_clocks(stored: pa.DataType, said: pa.DataType | None) -> pa.DataType:
 
 
 def _as_instants(array: pa.Array, target: pa.DataType, path: str, *, shift: int) -> pa.Array:
-    if pt.is_timestamp(array.type) and array.type.tz is None and shift:
-        array = pc.subtract(pc.cast(pc.cast(array, pa.timestamp("us")), pa.int64()), shift)
+    if pt.is_timestamp(array.type):
+        try:
+            micros = pc.cast(array, pa.timestamp("us", array.type.tz))
+        except pa.ArrowInvalid:  # of other writers, with nanoseconds, which Hudi leaves out (AvroOrcUtils)
+            micros = pc.cast(pc.floor_temporal(array, unit="microsecond"), pa.timestamp("us", array.type.tz))
+        array = pc.subtract(pc.cast(micros, pa.int64()), shift) if array.type.tz is None and shift else micros
     return pc.cast(array, target)
 
 
 def _holds_timestamps(kind: pa.DataType) -> bool:
     return pt.is_timestamp(kind) or any(_holds_timestamps(kind.field(n).type) for n in range(kind.num_fields))
-
-
-def _offset(zone: str) -> int | None:
-    """Return the microseconds that a time zone was ahead of GMT at the beginning of 2015; None for an unknown zone."""
-    try:
-        ahead = _EPOCH.replace(tzinfo=ZoneInfo(zone)).utcoffset()
-    except (OSError, ValueError):
-        return None
-    return None if ahead is None else ahead // timedelta(microseconds=1)
 
 
 def _as_stored(rows: pa.Table) -> pa.Table:
@@ -308,6 +347,13 @@ def _as_stored(rows: pa.Table) -> pa.Table:
 
 
 def _plain_cast(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    if pt.is_timestamp(target):
+        least, most = (value.as_py() for value in pc.min_max(pc.cast(array, pa.int64())).values())
+        if least is not None and not -_MOST_MICROS <= least <= most <= _MOST_MICROS:
+            raise NotSupportedError(
+                f"column {path!r} has timestamps before 1678 or after 2261, which readers of ORC files in Arrow can't "
+                "hold: write the table's base files in Parquet"
+            )
     return pc.cast(array, target)
 
 

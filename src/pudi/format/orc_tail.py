@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError
+from pudi.format.lz_blocks import decode_lz4, decode_lzo
 
 MOST_TAIL = 256 << 20
 """Bytes that a footer has at most; Hudi's hold a bloom filter of some hundred kilobytes."""
 _MAGIC = b"ORC"
 _MOST_POSTSCRIPT = 255
-_NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
+_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD = range(6)
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _MOST_VARINT = 10
 _CHUNK_HEADER = 3
@@ -313,10 +314,12 @@ def _chunk(part: bytes, kind: int, block_size: int) -> bytes:
         if kind == _ZLIB:
             made = zlib.decompressobj(-zlib.MAX_WBITS)
             found = made.decompress(part, min(block_size, MOST_TAIL) + 1)
+        elif kind in {_LZO, _LZ4}:
+            found = (decode_lzo if kind == _LZO else decode_lz4)(part, min(block_size, MOST_TAIL))
         elif kind in {_SNAPPY, _ZSTD}:
             found = _by_arrow(part, kind, min(block_size, MOST_TAIL))
         else:
-            raise NotSupportedError(f"the footer of an ORC file of compression {kind} (LZO is 3, LZ4 is 4)")
+            raise CorruptError(f"an ORC file of the unknown compression {kind}")
     except (zlib.error, pa.ArrowException, OSError) as error:
         raise CorruptError(f"an ORC footer that can't be decompressed: {error}") from error
     if len(found) > block_size:

@@ -28,7 +28,7 @@ def _tail(content: bytes) -> OrcTail:
     return decode_tail(content[-tail_bytes(content[-256:]) :], len(content))
 
 
-@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "zstd"])
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 def test_notes_are_added_and_read(codec: str) -> None:
     notes = {"a": b"1", "b": bytes(range(256)) * 2000}
     made = b"".join(with_notes(pa.py_buffer(_file(codec)), notes))
