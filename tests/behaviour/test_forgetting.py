@@ -24,6 +24,7 @@ from support.engines import Engine
 from support.layouts import Layout
 from support.rows import from_arrow
 from support.trips import SCHEMA, table, trip
+from support.virtual import VIRTUAL
 
 pytestmark = pytest.mark.metadata_by_default
 
@@ -133,6 +134,28 @@ def test_versions_of_records_that_stay(tmp_path: Path, layout: Layout) -> None:
     stored = contents(path)
     assert not [name for name, content in stored.items() if b"mallory" in content or b"k0007" in content]
     assert mine.check().ok
+
+
+@pytest.mark.parametrize("layout", [Layout("complex", kind="mor"), Layout("simple", "flat", version=6)], ids=str)
+def test_without_meta_fields(tmp_path: Path, layout: Layout) -> None:
+    """Record keys are computed, in base files and in log files."""
+    path = tmp_path / "trips"
+    mine = written(path, layout, **VIRTUAL, **{"hoodie.metadata.record.index.enable": "false"})
+    mine.upsert(table([trip(4, 60, "bob")]))
+    planned = mine.forget("rider = 'mallory'", dry_run=True)
+    assert {each.path for each in planned.left if "metadata" not in each.path} <= holding(path)
+    done = mine.forget("rider = 'mallory'")
+    assert done.ok, str(done)
+    assert done.records == 1, "the one that is gone from the table"
+    assert not [name for name, content in contents(path).items() if b"mallory" in content or b"k0007" in content]
+    done = mine.forget("uuid = 'k0004'")
+    assert done.ok, str(done)
+    assert done.records == 1
+    assert holding(path) == set()
+    assert len(from_arrow(mine.scan().to_arrow())) == 7
+    assert mine.check().ok
+    with pytest.raises(pudi.InvalidArgumentError, match="_hoodie_record_key"):
+        mine.forget("_hoodie_record_key = 'k0001'")
 
 
 @pytest.mark.sampled(3)

@@ -140,5 +140,3 @@ def test_import(tmp_path: Path) -> None:
     made = pudi.import_table(str(tmp_path / "plain"), tmp_path / "made", record_key="id", options=VIRTUAL)
     assert made.scan().to_arrow().sort_by("n").equals(rows)
     assert pq.read_schema(next((tmp_path / "made").glob("*.parquet"))).names == ["id", "n"]
-    with pytest.raises(pudi.NotSupportedError, match="forget"):
-        made.forget("id = 'k1'")

@@ -29,10 +29,11 @@ from pudi.action.services.target import ServiceTarget
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
 from pudi.context import FileInfo
-from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
+from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind, columns, evaluate, parse
-from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions
+from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
+from pudi.record import KeyGenerator
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
 from pudi.storage import StorageBelow
@@ -77,12 +78,6 @@ def forget(
         raise InvalidArgumentError("forget needs a predicate, where", table=meta.storage.root)
     meta.reload()
     check_writable(meta.config, meta.storage.root, options)
-    if not meta.config.populate_meta_fields:
-        raise NotSupportedError(
-            "forget finds older versions of records by the record keys in files, which a table without meta fields "
-            "hasn't: delete(where=…), compact and clean with all older files",
-            table=meta.storage.root,
-        )
     with CheckRun(meta, engine, on_cluster) as jobs:
         return _Forgetting(meta, engine, options, where, jobs, dry_run, retains).run()
 
@@ -156,27 +151,32 @@ class _Forgetting:
             The records, and how many are in the table now.
         """
         meta, timeline = self.meta, self.meta.store.load()
-        full = with_meta_fields(meta.schema(timeline))
-        where = bind(parse(self.where), full)
+        schema, virtual = meta.schema(timeline), meta.virtual_keys is not None
+        full = with_meta_fields(schema)
+        where = bind(parse(self.where), schema if virtual else full)
         names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
-        schema = pa.schema([full.field(name).with_nullable(True) for name in names])
         partitioned = not find_index(meta, timeline, self.options).is_global
         used = meta.keys.columns | columns(where)
         wanted = Wanted(
-            schema,
+            pa.schema([full.field(name).with_nullable(True) for name in names]),
             where,
             read_history(meta, timeline, timeline),
             partitioned=partitioned,
             images=pa.schema([each.with_nullable(True) for each in without_meta_fields(full) if each.name in used]),
             generator=meta.keys,
+            virtual=virtual,
         )
         found = self._search(wanted)
         once = pa.concat_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
         matching, others, current = [once.slice(0, 0)], [once.slice(0, 0)], 0
-        read = list(dict.fromkeys([*names, PARTITION_PATH]))
+        read = sorted(used) if virtual else list(dict.fromkeys([*names, PARTITION_PATH]))
         for batch in snapshot_scan(meta, read, None, None, meta_fields=True).to_batches():
             rows = pa.table(batch)
-            keys = wanted.with_partitions(rows[RECORD_KEY], rows[PARTITION_PATH])
+            if virtual:
+                found_keys, paths = virtual_keys(rows, meta.keys), meta.keys.partition_paths(rows)
+            else:
+                found_keys, paths = rows[RECORD_KEY], rows[PARTITION_PATH]
+            keys = wanted.with_partitions(found_keys, paths)
             true = _flat(pc.fill_null(evaluate(where, rows), False))
             matching.append(keys.filter(true))
             others.append(keys.filter(pc.and_(pc.invert(true), pc.is_in(keys, value_set=once))))
@@ -247,7 +247,7 @@ class _Forgetting:
         for partition, infos in StorageListing(self.meta.storage).all_files().items():
             for info in infos:
                 if parse_data_file(_name(info.path)) is not None:
-                    there[info.path, info.size] = _file(partition, info)
+                    there[info.path, info.size] = _file(partition, info, self.meta.virtual_keys)
         fresh = {key: file for key, file in there.items() if file is not None and key not in self.seen}
         portions = enumerate(_portions(fresh.values()))
         found = self._run([FindRecords(number, wanted, files) for number, files in portions])
@@ -281,10 +281,10 @@ class _Forgetting:
                 number += 1
 
 
-def _file(partition: str, info: FileInfo) -> BaseFile | LogFile | None:
+def _file(partition: str, info: FileInfo, keys: KeyGenerator | None = None) -> BaseFile | LogFile | None:
     name = parse_data_file(_name(info.path))
     if not isinstance(name, LogFileName):
-        return BaseFile.of(partition, info)
+        return BaseFile.of(partition, info, keys)
     return LogFile(partition, name, info.size) if name.cdc else LogFile.of(partition, info)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError, SchemaError
 from pudi.expr import Expr, evaluate
-from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks
+from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import METADATA_DIR, parse_data_file
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY
 from pudi.format.hfile import HFileReader, open_bytes
@@ -47,9 +47,10 @@ class Wanted:
         history: the schemas of older files, in a table with schema on read.
         keys: identities of records (`identities`) that count whatever their values are.
         partitioned: whether equal keys in different partitions are different records.
-        images: the columns to read of the records in change data, which have no meta fields: those that keys are made
-            of, and those of the predicate.
+        images: the columns to read of records without meta fields, such as those in change data: those that keys are
+            made of, and those of the predicate.
         generator: makes their record keys.
+        virtual: whether no file of the table has meta fields.
     """
 
     schema: pa.Schema
@@ -59,6 +60,7 @@ class Wanted:
     partitioned: bool = True
     images: pa.Schema | None = None
     generator: KeyGenerator | None = None
+    virtual: bool = False
 
     def identities(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
         """Return the identity of each record key in a partition."""
@@ -141,7 +143,8 @@ class FindRecords:
 
     def _of_log(self, storage: Storage, file: LogFile) -> Iterator[tuple[int, pa.Array]]:
         wanted, nothing = self.wanted, pa.array([], pa.string())
-        schema = pa.schema([each.with_nullable(True) for each in wanted.schema])
+        logged = wanted.images if wanted.virtual and wanted.images is not None else wanted.schema
+        schema = pa.schema([each.with_nullable(True) for each in logged])
         for block in read_blocks(storage, file):
             if block.kind is BlockKind.DELETE:
                 yield pc.sum(wanted.named(decode_deletes(block).keys, file.partition)).as_py() or 0, nothing
@@ -149,7 +152,10 @@ class FindRecords:
                 names = None if wanted.history is None else wanted.history.names(block.instant)
                 stored = {name if names is None else names.of(name)[0] for name in schema.names}
                 for rows in decode_in_parts(block, {name for name in stored if name is not None}, _BYTES):
-                    yield self._of_rows(conform_read(rows, schema, path=file.path, names=names), file.partition)
+                    found = conform_read(rows, schema, path=file.path, names=names)
+                    if wanted.virtual and wanted.generator is not None:
+                        found = found.append_column(RECORD_KEY, virtual_keys(found, wanted.generator))
+                    yield self._of_rows(found, file.partition)
             elif block.kind is BlockKind.CDC:
                 for stored in decode_in_parts(block, None, _BYTES):
                     yield from self._of_changes(stored, block, file.partition)
