@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
+from pudi.filegroup import open_base_file
 from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.format.log_data import decode_data
+from pudi.storage import open_storage
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
 from support.rows import META_FIELDS
@@ -49,6 +52,29 @@ def test_verbs(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     made.table.cluster()
     assert_same_data(made.snapshot(), expected, "clustering")
     assert not made.table.check().differences
+
+
+@pytest.mark.parametrize("layout", [Layout(version=6), Layout("complex", "hive", "commit", 9, "mor")], ids=str)
+@pytest.mark.parametrize("base", ["ORC", "HFILE"])
+def test_other_base_files(tmp_path: Path, base: str, layout: Layout) -> None:
+    kept = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    more = {"hoodie.table.base.file.format": base}
+    made, model = made_virtual(LocalEngine(), tmp_path / "trips", layout, kept, **more), layout.model()
+    for step in steps(11, 6, VERBS):
+        getattr(model, step.verb)(step.data.to_pylist(), *made.write(step.verb, step.data))
+        assert_same_data(made.snapshot(), model.snapshot(), step.verb)
+    if layout.kind == "mor":
+        made.table.compact(options={"pudi.compaction.verify": "true"})
+    made.table.update({"fare": "0.0"}, where="leg = 1")
+    if base == "ORC":
+        made.table.cluster()
+    expected = [row | ({"fare": 0.0} if row["leg"] == 1 else {}) for row in model.snapshot()]
+    assert_same_data(made.snapshot(), expected, "services")
+    assert not made.table.check().differences
+    [*_, newest] = [each.base for each in made.table.file_slices() if each.base is not None]
+    reader = open_base_file(open_storage(str(made.path)), replace(newest, keys=None))
+    assert reader.schema.names == SCHEMA.names
+    assert newest.name.extension == base.lower()
 
 
 def test_files_hold_no_meta_fields(tmp_path: Path) -> None:
@@ -113,7 +139,6 @@ def test_many_rows_are_rewritten_by_copying(tmp_path: Path) -> None:
         ({"record_key": []}, {}, "without record keys"),
         ({"record_key": ["uuid"]}, {"hoodie.index.type": "BLOOM"}, "no bloom filters"),
         ({"record_key": ["uuid"]}, {"hoodie.index.type": "RECORD_INDEX"}, "record index"),
-        ({"record_key": ["uuid"]}, {"hoodie.table.base.file.format": "HFILE"}, "HFILE"),
     ],
 )
 def test_what_hudi_refuses(

@@ -22,6 +22,7 @@ from support.layouts import Layout
 from support.pudi_table import PudiTable
 from support.rows import from_arrow
 from support.trips import table, trip
+from support.virtual import VIRTUAL
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -36,8 +37,8 @@ SECONDS = [-1, 0, 1, 1_420_070_400, 1_446_354_000, 1_446_357_600, 1_457_852_399,
 """Seconds since 1970: around the epoch and 2015, and the changes of daylight saving time in New York."""
 
 
-def _read_by_hudi(spark: Any, file: Path, column: str) -> dict[str, str]:
-    """A column by record key."""
+def _read_by_hudi(spark: Any, file: Path, column: str, key: str = "_hoodie_record_key") -> dict[str, str]:
+    """A column by record key, or by another column."""
     hudi = spark._jvm.org.apache.hudi
     path = hudi.storage.StoragePath(file.as_uri())
     conf = hudi.storage.hadoop.HadoopStorageConfiguration(spark._jsc.hadoopConfiguration())
@@ -51,7 +52,7 @@ def _read_by_hudi(spark: Any, file: Path, column: str) -> dict[str, str]:
         while found.hasNext():
             yield found.next().getData()
 
-    return {str(record.get("_hoodie_record_key")): str(record.get(column)) for record in records()}
+    return {str(record.get(key)): str(record.get(column)) for record in records()}
 
 
 def _notes_by_java(spark: Any, file: Path) -> dict[str, str]:
@@ -80,6 +81,14 @@ def test_hudi_reads_pudis_files(spark: Any, tmp_path: Path) -> None:
     bloom = filters.fromString(notes["org.apache.hudi.bloomfilter"], notes["hoodie_bloom_filter_type_code"])
     assert all(bloom.mightContain(key) for key in riders)
     assert not bloom.mightContain("another")
+    given |= {"hoodie.orc.compression.codec": "LZ4"}
+    slim = pudi.create(tmp_path / "slim", table([]).schema, **(arguments | {"options": options | VIRTUAL}))
+    slim.upsert(table(trip(n, 10) for n in range(50)), options=given)
+    [file_of_slim] = [each.base_file for each in slim.file_slices()]
+    assert _read_by_hudi(spark, tmp_path / "slim" / file_of_slim.path, "rider", "uuid") == {
+        f"k{n:04}": "ann" for n in range(50)
+    }
+    assert set(_notes_by_java(spark, tmp_path / "slim" / file_of_slim.path)) == {"orc.avro.schema"}
     theirs = HudiTable(spark, tmp_path / "theirs", LAYOUT.hudi_options("trips") | ORC)
     theirs.write("insert", table([trip(0, 1)]), "overwrite")
     assert notes.keys() == _notes_by_java(spark, next(theirs.path.glob("*.orc"))).keys()

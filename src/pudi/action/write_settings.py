@@ -95,19 +95,19 @@ def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]
         dictionary=options.dictionary_enabled,
         bloom=keys if options.bloom_enabled or maintains_bloom_filters(meta) else None,
     )
+    populated = meta.config.populate_meta_fields
     if meta.config.base_file_format == "ORC":
-        return FileOptions(
-            parquet, orc=OrcOptions(ORC_CODECS[options.orc_codec], options.orc_stripe_size, parquet.bloom)
-        )
+        orc = OrcOptions(ORC_CODECS[options.orc_codec], options.orc_stripe_size, parquet.bloom)
+        return FileOptions(parquet, populated=populated, orc=orc)
     if meta.config.base_file_format != "HFILE":
-        return FileOptions(parquet, populated=meta.config.populate_meta_fields)
+        return FileOptions(parquet, populated=populated)
     if KEY_FIELD in columns and meta.config.record_key_fields != (KEY_FIELD,):
         raise NotSupportedError(
             f"a column named {KEY_FIELD!r} that isn't the record key, in a table whose base files are HFiles: Hudi "
             "puts the record key in its place; name it otherwise, or make the table with Parquet files",
             table=meta.storage.root,
         )
-    return FileOptions(parquet, HFileOptions(options.hfile_codec, options.hfile_block_size, keys))
+    return FileOptions(parquet, HFileOptions(options.hfile_codec, options.hfile_block_size, keys), populated)
 
 
 def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:

@@ -76,7 +76,7 @@ def _keys_not_computed(config: TableConfig) -> str | None:
         return f"false and key generator {kind}"
     if kind == "COMPLEX" and len(columns) == 1 and config.version < _NAMES_KEYS and config.table_type != COPY_ON_WRITE:
         return "false and complex keys of one column, with or without whose name"
-    return None if config.base_file_format == "PARQUET" else f"false and {config.base_file_format} files"
+    return None
 
 
 SAYS_ITS_KEYS = 3
@@ -133,8 +133,7 @@ _WRITE_LIMITS = (
     _Limit(
         TableConfig.populate_meta_fields,
         lambda config: _keys_not_computed(config) is None,
-        "Apache Hudi has such tables with keys of columns, by SIMPLE, COMPLEX and NON_PARTITION alone, and pudi in "
-        "Parquet files",
+        "Apache Hudi has such tables with keys of columns, by SIMPLE, COMPLEX and NON_PARTITION alone",
         _keys_not_computed,
     ),
     _Limit(

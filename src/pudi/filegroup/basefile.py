@@ -81,10 +81,7 @@ class BaseFileWriter:
         return content
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        """Return the columns that the file has."""
-        if self.populated:
-            return rows
-        return rows.select([name for name in rows.column_names if name not in META_FIELDS])
+        return stored_columns(rows, populated=self.populated)
 
     def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
         """Create a base file from rows that arrive in parts; several parts pass through a temporary file.
@@ -132,6 +129,11 @@ class BaseFileWriter:
             return footer.metadata(self.avro_schema)
 
         return encode_base_file(rows, self.options, metadata)
+
+
+def stored_columns(rows: pa.Table, *, populated: bool) -> pa.Table:
+    """Return the columns of rows with meta fields that a file stores: with them, or without."""
+    return rows if populated else rows.select([name for name in rows.column_names if name not in META_FIELDS])
 
 
 class RecordFooter:

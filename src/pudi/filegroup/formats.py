@@ -94,11 +94,12 @@ class FileOptions:
             storage: the table's files.
             avro_schema: Avro schema with the meta fields, as JSON text.
         """
-        if self.hfile is not None:
-            return HFileBaseWriter(storage, avro_schema, self.hfile)
-        if self.orc is not None:
-            return OrcBaseWriter(storage, avro_schema, self.orc)
-        if not self.populated:  # nor have footers key ranges and bloom filters (HoodieAvroParquetWriter)
-            schema = without_meta_fields_text(avro_schema)
-            return BaseFileWriter(storage, schema, replace(self.parquet, bloom=None), populated=False)
-        return BaseFileWriter(storage, avro_schema, self.parquet)
+        populated = self.populated
+        schema = avro_schema if populated else without_meta_fields_text(avro_schema)
+        if self.hfile is not None:  # which has keys of its own, and what is said of them
+            return HFileBaseWriter(storage, schema, self.hfile, populated)
+        # without meta fields footers have no key ranges and bloom filters (HoodieAvroParquetWriter)
+        options = self if populated else self.without_bloom
+        if options.orc is not None:
+            return OrcBaseWriter(storage, schema, options.orc, populated)
+        return BaseFileWriter(storage, schema, options.parquet, populated)

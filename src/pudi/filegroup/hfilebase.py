@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup.basefile import corrupt_file
+from pudi.filegroup.basefile import corrupt_file, stored_columns
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
 from pudi.format.bloom import DYNAMIC_V0, SIMPLE, BloomType
@@ -142,13 +142,15 @@ class HFileBaseWriter:
 
     Args:
         storage: the table's files.
-        avro_schema: Avro schema with the meta fields, as JSON text.
+        avro_schema: Avro schema of the columns that files store, as JSON text.
         options: settings.
+        populated: whether files keep the meta fields of the rows that come.
     """
 
     storage: Storage
     avro_schema: str
     options: HFileOptions
+    populated: bool = True
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file from rows with their meta fields.
@@ -176,7 +178,7 @@ class HFileBaseWriter:
         """The content of a base file of rows with their meta fields; raises as `put`."""
         options = self.options
         content = encode_rows(
-            rows,
+            stored_columns(rows, populated=self.populated),
             self.avro_schema,
             rows[RECORD_KEY],
             bloom=options.bloom,

@@ -23,7 +23,7 @@ from pyarrow import orc
 from pudi.context import Storage
 from pudi.context.cached import cached_property
 from pudi.errors import CorruptError, NotSupportedError, PudiError
-from pudi.filegroup.basefile import RecordFooter, corrupt_file
+from pudi.filegroup.basefile import RecordFooter, corrupt_file, stored_columns
 from pudi.filegroup.opening import open_whole
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
@@ -246,13 +246,15 @@ class OrcBaseWriter:
 
     Args:
         storage: the table's files.
-        avro_schema: Avro schema with the meta fields, as JSON text.
+        avro_schema: Avro schema of the columns that files store, as JSON text.
         options: settings.
+        populated: whether files keep the meta fields of the rows that come.
     """
 
     storage: Storage
     avro_schema: str
     options: OrcOptions
+    populated: bool = True
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file from rows with their meta fields; return its content."""
@@ -291,8 +293,9 @@ class OrcBaseWriter:
         options = self.options
         with orc.ORCWriter(sink, compression=options.codec, stripe_size=options.stripe_bytes) as writer:
             for rows in parts:
-                footer.add(rows)
-                writer.write(_as_stored(rows))
+                own = stored_columns(rows, populated=self.populated)
+                footer.add(own)
+                writer.write(_as_stored(own))
 
     def _noted(self, content: pa.Buffer, footer: RecordFooter) -> pa.Buffer:
         said = footer.metadata(self.avro_schema)
