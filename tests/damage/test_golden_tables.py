@@ -31,6 +31,8 @@ TABLES = [
     "mor_v6_savepoint_restore",
     "mor_v9_savepoint_restore_rollback",
     "mor_v9_logcompact",
+    "v5_mor_basic",
+    "v5_cow_archived",
 ]
 EVERY = 8
 

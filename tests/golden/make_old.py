@@ -1,8 +1,8 @@
 """Makes golden tables of version 5 with Apache Hudi 0.13.1, which runs on Spark 3.2: `python make_old.py BUNDLE NAME…`.
 
 It stands alone, for an environment with PySpark 3.2 (Python 3.9 or earlier) and Java 17; BUNDLE is the file of
-hudi-spark3.2-bundle_2.12:0.13.1 from Maven Central. What it makes is as `make.py` says. Releases before 0.13 don't run
-here: their bundles for Spark 3 aren't on Maven Central, or need Java 8.
+hudi-spark3.2-bundle_2.12:0.13.1 from Maven Central. What it makes is as `make.py` says. Bundles of releases before 0.13
+don't run here, as they need Java 8 or aren't on Maven Central: `make_java.py` lets Hudi's Java client make such.
 """
 
 import json
@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-_OPENED = [
+OPENED = [
     "java.lang",
     "java.lang.invoke",
     "java.lang.reflect",
@@ -23,7 +23,7 @@ _OPENED = [
     "java.util",
     "java.util.concurrent",
 ]
-_OPENED += ["java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"]
+OPENED += ["java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"]
 FOLDER = Path(__file__).parent
 OPTIONS = {
     "hoodie.table.name": "trips",
@@ -65,7 +65,7 @@ def _writes():
     yield "upsert", [trip(n, 70, "eve") for n in (4, 33)]
 
 
-def _answer(frame):
+def answer(frame):
     rows = [row.asDict() for row in frame.collect()]
     return {
         "schema": json.loads(frame.schema.json()),
@@ -88,7 +88,7 @@ def make(spark, name, more, folder):
     instants = sorted(found[1] for found in names if found)
 
     def ask(**asked):
-        return _answer(spark.read.format("hudi").options(**asked).load(str(path)))
+        return answer(spark.read.format("hudi").options(**asked).load(str(path)))
 
     expected = {
         "name": name,
@@ -113,7 +113,7 @@ def main(bundle, names):
     """Make the named tables, or all."""
     from pyspark.sql import SparkSession
 
-    os.environ["JAVA_TOOL_OPTIONS"] = " ".join(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in _OPENED)
+    os.environ["JAVA_TOOL_OPTIONS"] = " ".join(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENED)
     settings = {
         "spark.jars": bundle,
         "spark.ui.enabled": "false",

@@ -1,7 +1,8 @@
 """Tables of versions 1 to 5 and 7: read as version 6 is, and upgraded.
 
-Those of version 5 are Hudi 0.13.1's own (`make_old.py`), as it answered every query. The others are made of these by
-hand (`support.old_versions`): no bundle that runs here writes them.
+Those of version 5 are Hudi 0.13.1's own (`make_old.py`), as it answered every query. Those of versions 1 to 4 were
+written by Hudi's Java client (`make_java.py`), and made by hand of those of version 5 (`support.old_versions`) where
+that can't write such: merge-on-read tables below version 3, metadata tables. No release wrote version 7.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.format.log_block import BlockKind, decode_blocks
+from pudi.format.log_deletes import decode_deletes
 from support.engines import Engine
 from support.golden import Golden, queries, tables
 from support.old_versions import as_version
-from support.rows import META_FIELDS, assert_same, from_arrow
+from support.rows import META_FIELDS, Row, assert_same, from_arrow
 
 TABLES = [table for table in tables("v5_") if table.name != "v5_mor_logcompact"]
 CASES = [case for case in queries(TABLES) if case.values[0] == "local" or case.values[2] == "snapshot"]
@@ -34,6 +37,19 @@ BY_WRITERS = {
 def test_the_corpus_is_whole() -> None:
     assert [table.name for table in TABLES] == ["v5_cow_archived", "v5_cow_basic", "v5_mor_basic", "v5_mor_compacted"]
     assert {table.expected()["hudi"] for table in TABLES} == {"0.13.1"}
+    assert {name: Golden(name).expected()["hudi"] for name in BY_JAVA} == BY_JAVA
+    assert not Golden("v1_cow_basic").expected()["snapshot"]["rows"]
+
+
+@pytest.mark.parametrize("name", ["v3_mor_basic", "v4_mor_basic"])
+def test_delete_blocks_of_version_1_by_hudi(golden_folder: Path, name: str) -> None:
+    """They hold keys alone, by Kryo; version 2, with ordering values, is in those of version 5."""
+    path = Golden(name).unpack(golden_folder)
+    blocks = [each for log in path.glob("*/.*.log.*") for each in decode_blocks(log.read_bytes())]
+    deleted = [decode_deletes(each) for each in blocks if each.kind is BlockKind.DELETE]
+    assert sorted(key for each in deleted for key in each.keys.to_pylist()) == ["k00", "k06", "k07"]
+    assert all(each.unconditional.all() for each in deleted)
+    assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), _rows(name), META_FIELDS)
 
 
 @pytest.mark.parametrize(("engine", "table", "query"), CASES, indirect=["engine"])
@@ -63,9 +79,25 @@ def test_a_log_compaction_between_whose_plan_and_run_somebody_wrote(golden_folde
     assert read != golden.expected()["after"]
 
 
+BY_JAVA = {"v1_cow_basic": "0.8.0", "v2_cow_archived": "0.9.0", "v3_mor_basic": "0.10.1", "v4_mor_basic": "0.11.1"}
+OF_VERSION_1 = {1: "cid", 2: "bob", 3: "bob", 4: "ann", 5: "ann", 7: "cid", 8: "cid", 9: "ann", 20: "bob"}
+"""What the writer of `v1_cow_basic` left. Hudi 1.2 reads no row of it, since its properties don't say that it has
+partitions."""
+
+
+def _rows(name: str) -> list[Row]:
+    if name != "v1_cow_basic":
+        return Golden(name).expected()["snapshot"]["rows"]
+    when, cities = {"ann": 10, "bob": 20, "cid": 40}, ("nyc", "sf")
+    return [
+        {"uuid": f"k{n:02}", "ts": when[rider], "rider": rider, "fare": n * 1.5, "city": cities[n % 2]}
+        for n, rider in OF_VERSION_1.items()
+    ]
+
+
 def _old(folder: Path, name: str, version: int) -> Path:
     path = Golden(name).unpack(folder)
-    if version != 5:
+    if not name.startswith(f"v{version}_"):
         as_version(path, version)
     return path
 
@@ -77,14 +109,13 @@ HAND_MADE = [
     ("v5_cow_basic", 2),
     ("v5_cow_basic", 1),
 ]
-REAL = [(table.name, 5) for table in TABLES]
+REAL = [*((table.name, 5) for table in TABLES), *((name, int(name[1])) for name in BY_JAVA)]
 
 
 @pytest.mark.parametrize(("name", "version"), [*REAL, *HAND_MADE])
 @pytest.mark.parametrize("target", [6, 9])
 def test_upgrades(tmp_path: Path, name: str, version: int, target: int) -> None:
-    path = _old(tmp_path, name, version)
-    expected = Golden(name).expected()["snapshot"]["rows"]
+    path, expected = _old(tmp_path, name, version), _rows(name)
     opened = pudi.Table(path)
     assert opened.config.version == version
     assert_same(from_arrow(opened.scan().to_arrow()), expected, META_FIELDS, "before")
@@ -101,7 +132,7 @@ def test_upgrades(tmp_path: Path, name: str, version: int, target: int) -> None:
     upgraded = pudi.Table(path)
     assert upgraded.config.version == target
     assert upgraded.config.record_key_fields == ("uuid",)
-    assert bool(upgraded.config.metadata_partitions) == (name.endswith("basic") and version >= 4)
+    assert bool(upgraded.config.metadata_partitions) == (name in {"v5_cow_basic", "v5_mor_basic"} and version >= 4)
     assert_same(from_arrow(upgraded.scan().to_arrow()), expected, META_FIELDS, "after")
     upgraded.upsert(new)
     rows = [row for row in expected if row["uuid"] != "k02"] + from_arrow(new)

@@ -191,7 +191,10 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
 
 
 def _parsed(properties: Mapping[str, str], table: str) -> dict[str, Value]:
-    """The values of a table's properties by canonical key, those left out that are empty."""
+    """The values of a table's properties by canonical key, those left out that are empty.
+
+    An empty folder of the archive means that of the timeline, as Hudi's clients for Java and Flink had it before 0.9.
+    """
 
     def fail(message: str) -> CorruptError:
         return CorruptError(
@@ -204,6 +207,9 @@ def _parsed(properties: Mapping[str, str], table: str) -> dict[str, Value]:
             value = _value(declared, properties)
         except InvalidArgumentError as error:
             raise fail(f"the table's properties do not parse: {error.message}") from error
+        if value == "" and declared.key == TableOptions.archive_path.key:
+            values[declared.key] = value
+            continue
         if value is None or value == "":
             if declared.key in _REQUIRED or (value == "" and declared.default):
                 raise fail(f"the table's properties lack {declared}")

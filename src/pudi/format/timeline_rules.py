@@ -74,10 +74,11 @@ class TimelineRules:
 
         Args:
             timeline_path: value of `hoodie.timeline.path`.
-            archive_path: value of `hoodie.archivelog.folder`, which layout 1 uses.
+            archive_path: value of `hoodie.archivelog.folder`, which layout 1 uses; empty for the timeline's own folder.
             history_path: value of `hoodie.timeline.history.path`.
         """
-        return f"{self.folder(timeline_path)}/{archive_path if self.layout == 1 else history_path}"
+        below = archive_path if self.layout == 1 else history_path
+        return f"{self.folder(timeline_path)}/{below}" if below else self.folder(timeline_path)
 
 
 _RULES = {layout: TimelineRules(layout) for layout in (1, 2)}

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pudi.context import Storage
+from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError, NotFoundError, cause_text
 from pudi.format import (
     ARCHIVE_FILE_ID,
     HISTORY_VERSION,
+    HOODIE_DIR,
     MERGE_ARCHIVE_PLAN,
     Action,
     ArchivedEntry,
@@ -60,9 +61,19 @@ def open_archive(storage: Storage, folder: str, layout: Layout) -> Archive:
     return LogArchive(storage, folder) if layout == 1 else HistoryArchive(storage, folder)
 
 
+def archive_logs(storage: Storage, folder: str) -> Iterator[FileInfo]:
+    """Yield the files of an archive of layout 1 that are in a folder."""
+    for info in storage.list_dir(folder)[0]:
+        name = parse_log_file(info.path.rpartition("/")[2])
+        if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
+            yield info
+
+
 @dataclass(frozen=True, slots=True)
 class LogArchive:
     """The archive of layout 1: log files with an entry for each state of an instant (ArchivedTimelineV1).
+
+    Hudi before 0.10 put them into the timeline's folder whatever the table's properties say, so both are looked at.
 
     Args:
         storage: the table's files.
@@ -131,12 +142,12 @@ class LogArchive:
 
     def _paths(self) -> dict[str, int]:
         """The archive's files, with their sizes."""
-        found = {}
-        for info in self.storage.list_dir(self.folder)[0]:
-            name = parse_log_file(info.path.rpartition("/")[2])
-            if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
-                found[info.path] = info.size
-        return found
+        return {info.path: info.size for folder in self.folders for info in archive_logs(self.storage, folder)}
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where files may be: those of the table's properties first."""
+        return tuple(dict.fromkeys([self.folder, HOODIE_DIR]))
 
     def by_file(self) -> Iterator[dict[tuple[str, Action], ArchivedEntry]]:
         """Entries of completed instants by requested time and action, one file at a time; none of them is kept.

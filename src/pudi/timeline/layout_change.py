@@ -83,7 +83,9 @@ def convert(source: TimelineStore, target: TimelineStore, options: ArchiveOption
 def discard(store: TimelineStore) -> None:
     """Delete the instants of a timeline and its archive; other files of its folders stay."""
     store.storage.delete([info.path for _, info in _instant_files(store)])
-    store.storage.delete([info.path for info in store.storage.list_dir(store.history)[0] if _is_archived(info)])
+    folders = LogArchive(store.storage, store.history).folders if store.layout == 1 else (store.history,)
+    infos = (info for folder in folders for info in store.storage.list_dir(folder)[0])
+    store.storage.delete([info.path for info in infos if _is_archived(info)])
 
 
 def mark(store: TimelineStore) -> None:

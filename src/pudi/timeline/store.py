@@ -33,7 +33,7 @@ from pudi.format import (
 )
 from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.storage import delete_for_good
-from pudi.timeline.archive import Archive, open_archive
+from pudi.timeline.archive import Archive, archive_logs, open_archive
 from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.flush import written_files
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
@@ -110,8 +110,11 @@ class TimelineStore:
 
     def has_history(self) -> bool:
         """Whether instants were archived: a file older than the active timeline may then be a committed one."""
-        files, _ = self.storage.list_dir(self.history)
-        return bool(files)
+        if self.layout == 2 or self.history != self.folder:
+            files, _ = self.storage.list_dir(self.history)
+            if files or self.layout == 2:
+                return bool(files)
+        return any(archive_logs(self.storage, self.folder))
 
     def archived(self, since: str | None = None) -> tuple[Instant, ...]:
         """Completed instants in the archive that were requested at `since` or later, oldest first; None for all.

@@ -84,7 +84,6 @@ def test_old_versions_are_read(version: str) -> None:
         {"hoodie.table.keygenerator.type": "CUSTOM"},
         {"hoodie.table.keygenerator.type": "TIMESTAMP"},
         {"hoodie.table.recordkey.fields": ""},
-        {"hoodie.table.base.file.format": "HFILE"},
     ],
 )
 def test_tables_without_meta_fields_compute_their_keys(properties: dict[str, str]) -> None:
