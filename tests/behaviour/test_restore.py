@@ -132,6 +132,26 @@ def test_indexes_are_right_afterwards(tmp_path: Path, layout: Layout) -> None:
     assert mine.check().ok
 
 
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_a_savepoint_outlives_a_compaction_that_was_pending_when_it_was_made(tmp_path: Path, version: str) -> None:
+    """The compaction was requested before the saved commit; its files are cleaned, those that it merged are kept."""
+    mine = pudi.create(
+        tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", ordering="ts", table_type="mor",
+        options={"hoodie.write.table.version": version},
+    )  # fmt: skip
+    for number in range(2):
+        mine.upsert(table(trip(key, number) for key in range(4)))
+    mine.schedule("compaction")
+    mine.upsert(table([trip(1, 2)]))
+    saved, state = mine.savepoint(), rows(mine)
+    assert len(mine.run_pending()) == 1
+    for number in range(3, 8):
+        mine.upsert(table(trip(key, number) for key in range(4)))
+        mine.compact()
+    assert mine.clean(options={"hoodie.clean.commits.retained": "1"}) is not None
+    assert_same(rows(mine, as_of=saved.instant), state)
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_savepoints_outlive_cleans(tmp_path: Path, layout: Layout) -> None:

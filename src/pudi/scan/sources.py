@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ def snapshot_scan(
         if timeline.start is not None and instant < timeline.start and meta.store.has_history():
             timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)
-        seen = timeline.until(instant)
+        seen = _as_saved(meta, timeline, timeline.until(instant), instant)
     schema = schema_at(meta, seen, timeline)
     wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
@@ -79,6 +79,20 @@ def snapshot_scan(
     by_index = skipper(meta, timeline, seen, options or Options(), newest=as_of is None and not base_only)
     planner = Planner(meta, _Snapshot(meta, timeline, seen, instant, base_only), by_index, seen)
     return Scan(meta, plan, planner, None if base_only else seen.shown(timeline.pending, instant), fields)
+
+
+def _as_saved(meta: MetaClient, timeline: Timeline, seen: Timeline, instant: str) -> Timeline:
+    """Return what a reader of a savepoint sees of a timeline: no compaction that completed after it.
+
+    A compaction that was requested before the saved commit, and completed after the savepoint, brings no records. Its
+    files aren't among those that the savepoint keeps: these are the ones that it merged.
+    """
+    saved = next((each for each in timeline.of(Action.SAVEPOINT) if each.requested == instant), None)
+    if saved is None or saved.completion is None or not timeline.rules.logs_name_their_commit:
+        return seen
+    later = [each for each in seen.of(Action.COMMIT) if (each.completion or "") > saved.completion]
+    gone = {each.requested for each in later if meta.store.read_commit_metadata(each).operation_type == "COMPACT"}
+    return replace(seen, instants=tuple(i for i in seen.instants if i.requested not in gone)) if gone else seen
 
 
 def changes_scan(
