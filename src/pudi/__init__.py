@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pudi.table.create import create
     from pudi.table.import_table import import_table
     from pudi.table.table import Table
+    from pudi.timeline import register_time_generator
 
 __all__ = [
     "BlockedError",
@@ -74,6 +75,7 @@ __all__ = [
     "register_commit_callback",
     "register_lock_provider",
     "register_merger",
+    "register_time_generator",
     "register_validator",
     "report_progress",
     "spark",
@@ -93,6 +95,7 @@ _SOURCES = {
     "import_table": "pudi.table.import_table",
     "register_commit_callback": "pudi.action.hooks",
     "register_lock_provider": "pudi.concurrency",
+    "register_time_generator": "pudi.timeline",
     "register_merger": "pudi.merge",
     "register_validator": "pudi.action.hooks",
     "report_progress": "pudi.context.progress",

@@ -23,6 +23,7 @@ from pudi.config import (
     Options,
     ReadOptions,
     TableConfig,
+    TimeOptions,
     ValidatorOptions,
     WriteOptions,
     check_backup,
@@ -42,7 +43,7 @@ from pudi.metadata import KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, without_meta_fields
 from pudi.storage import StorageBelow, delete_for_good, open_storage, synced
-from pudi.timeline import Instant, Timeline, TimelineStore
+from pudi.timeline import Instant, InstantTimes, Timeline, TimelineStore
 from pudi.timeline.moved import refuse_layout
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def timeline_of(
     layout: Layout = 1 if config.layout_version == 1 else 2
     folder = rules_of(layout).folder(config.timeline_path)
     history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
-    store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms)
+    times = InstantTimes.of(options, storage.root)
+    store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms, times)
     return metrics.metered(store, options, config.name) if options[MetricsOptions.on] else store
 
 
@@ -88,6 +90,7 @@ OPENING_OPTIONS: tuple[Option[Any], ...] = (
     ReadOptions.by_position,
     MetadataOptions.enabled,
     *LockSettings.declared,
+    *TimeOptions.declared,
     *MergeMemory.declared,
     *CallbackOptions.declared,
     *MetricsOptions.declared,

@@ -37,6 +37,7 @@ from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.sql_options import SqlOptions
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
+from pudi.config.time_options import TimeOptions
 from pudi.config.timebased import Timebased, timebased
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
@@ -73,6 +74,7 @@ __all__ = [
     "SqlOptions",
     "Status",
     "TableConfig",
+    "TimeOptions",
     "Timebased",
     "TimebasedOptions",
     "TtlOptions",

@@ -19,12 +19,13 @@ from pudi.config.option import Option
 from pudi.config.read_options import READ_OPTIONS
 from pudi.config.sql_options import SqlOptions
 from pudi.config.table_options import TABLE_OPTIONS
+from pudi.config.time_options import TimeOptions
 from pudi.config.ttl_options import TtlOptions
 from pudi.config.write_options import WriteOptions
 
 GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Table": TABLE_OPTIONS,
-    "Writer": (*WriteOptions.declared, *LockSettings.declared),
+    "Writer": (*WriteOptions.declared, *LockSettings.declared, *TimeOptions.declared),
     "Metadata table and indexes": MetadataOptions.declared,
     "Compaction": CompactionOptions.declared,
     "Clustering": ClusteringOptions.declared,

@@ -117,7 +117,7 @@ _MACHINERY = tuple(
         "hoodie.parquet.compression.ratio", "hoodie.parquet.field_id.write.enabled",
         "hoodie.record.index.*", "hoodie.record.size.*", "hoodie.release.resource.on.completion.enable",
         "hoodie.sensitive.config.keys", "hoodie.simple.index.*", "hoodie.skip.default.partition.validation",
-        "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.time.generator.*", "hoodie.write.application.id",
+        "hoodie.spark.sql.*", "hoodie.sql.*", "hoodie.write.application.id",
         "hoodie.write.buffer.*", "hoodie.write.executor.*", "hoodie.write.ignore.failed",
         "hoodie.write.merge.handle.*", "hoodie.write.status.storage.level",
         "hoodie.write.tagged.record.storage.level",

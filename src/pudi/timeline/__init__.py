@@ -7,11 +7,13 @@ from pudi.timeline.instant import next_instant as new_instant
 from pudi.timeline.place import TimelinePlace
 from pudi.timeline.store import TimelineStore
 from pudi.timeline.timeline import Timeline
+from pudi.timeline.times import InstantTimes, register_time_generator
 
 __all__ = [
     "NO_COMMIT",
     "WRITE_ACTIONS",
     "Instant",
+    "InstantTimes",
     "Timeline",
     "TimelinePlace",
     "TimelineStore",
@@ -20,4 +22,5 @@ __all__ = [
     "new_instant",
     "open_archive",
     "parse_time",
+    "register_time_generator",
 ]

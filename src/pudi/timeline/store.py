@@ -36,13 +36,14 @@ from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
 from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.flush import written_files
-from pudi.timeline.instant import WRITE_ACTIONS, Instant, next_instant
+from pudi.timeline.instant import WRITE_ACTIONS, Instant
 from pudi.timeline.listed import ListedTimeline
 from pudi.timeline.moved import refuse_moved
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.taken import refuse_taken
 from pudi.timeline.timeline import Timeline
+from pudi.timeline.times import InstantTimes
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class TimelineStore:
         layout: layout of the timeline.
         clock_tolerance_ms: how far this machine's clock may be from the storage's when an instant is made,
             milliseconds; 0 for any difference.
+        times: makes the times of instants.
         assumed: commit metadata by the file name of its completed instant: instants that are read as if they had
             completed (a commit that is validated first).
     """
@@ -82,6 +84,7 @@ class TimelineStore:
     lock: Lock
     layout: Layout = 2
     clock_tolerance_ms: int = 0
+    times: InstantTimes = field(default_factory=InstantTimes)
     assumed: Mapping[str, CommitMetadata] = field(default_factory=dict, repr=False)
     _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
     _listed: ListedTimeline = field(default_factory=ListedTimeline, repr=False, compare=False)
@@ -290,7 +293,7 @@ class TimelineStore:
                 "an upgrade or downgrade of the table is pending: complete it by Table.upgrade or `pudi upgrade`",
                 table=self.storage.root,
             )
-        return next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
+        return self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
         """Move a requested instant to INFLIGHT."""
@@ -341,7 +344,7 @@ class TimelineStore:
                 check(timeline)
             completion = None
             if self.layout == 2:
-                completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)
+                completion = self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
             done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion, self.layout)
             self.lock.verify()
             self._create(self.path(done), self._content(done.action, content))

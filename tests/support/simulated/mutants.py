@@ -332,12 +332,12 @@ MUTANTS: Sequence[Mutant] = (
         (
             f"{_STORE}.complete",
             "    with self.lock:\n",
-            "    early = next_instant(self.context.clock.now_ms(), self.load().newest_time, self.timezone_name)\n"
+            "    early = self.times.next(self.context.clock, self.load().newest_time, self.timezone_name)\n"
             "    with self.lock:\n",
         ),
         (
             f"{_STORE}.complete",
-            "completion = next_instant(self.context.clock.now_ms(), timeline.newest_time, self.timezone_name)",
+            "completion = self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)",
             "completion = early",
         ),
         wants=lambda plan: plan.kind.version != "6",

@@ -16,7 +16,7 @@ from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDE
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
 from pudi.storage import StorageBelow
-from pudi.timeline import TimelineStore
+from pudi.timeline import InstantTimes, TimelineStore
 
 if TYPE_CHECKING:
     from pudi.action.hooks import metrics
@@ -92,7 +92,8 @@ def _client(meta: MetaClient, storage: StorageBelow, config: TableConfig) -> Met
     rules = meta.store.rules
     folder = rules.folder(config.timeline_path)
     history = rules.history(config.timeline_path, config.archive_path, config.history_path)
-    store = TimelineStore(storage, folder, history, meta.config.timezone, meta.context, meta.lock, rules.layout)
+    zone, times = meta.config.timezone, InstantTimes(generator=meta.store.times.generator)  # under the table's lock
+    store = TimelineStore(storage, folder, history, zone, meta.context, meta.lock, rules.layout, times=times)
     if meta.options[MetricsOptions.on]:
         store = metrics.metered(store, meta.options, config.name)
     return MetaClient(storage, TableProperties(config), meta.context, meta.lock, store, options=meta.options)
