@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pudi.config import TableConfig
 from pudi.context import Storage
-from pudi.errors import ConflictError, CorruptError, NotFoundError
+from pudi.errors import BlockedError, ConflictError, CorruptError, NotFoundError
 from pudi.format import PROPERTIES, PROPERTIES_BACKUP, Layout, MaxBytes, decode_table_properties
+from pudi.timeline.timeline import Timeline
 
 
 def refuse_moved(storage: Storage, layout: Layout) -> None:
@@ -21,6 +22,19 @@ def refuse_moved(storage: Storage, layout: Layout) -> None:
             continue
         refuse_layout(found.get(TableConfig.layout_version.key), found.get(TableConfig.version.key), layout, storage)
         return
+
+
+def refuse_moving(timeline: Timeline, table: str) -> None:
+    """Refuse to add to a timeline while it's brought to another version.
+
+    Raises:
+        BlockedError: it is.
+    """
+    if timeline.is_moving:
+        raise BlockedError(
+            "an upgrade or downgrade of the table is pending: complete it by Table.upgrade or `pudi upgrade`",
+            table=table,
+        )
 
 
 def refuse_layout(layout: object, version: object, opened: Layout, storage: Storage) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pudi.context import Context, Lock, OneProcessLock, Storage
 from pudi.errors import (
-    BlockedError,
     ConflictError,
     CorruptError,
     NotFoundError,
@@ -38,7 +37,7 @@ from pudi.timeline.clock_check import ClockCheck
 from pudi.timeline.flush import written_files
 from pudi.timeline.instant import WRITE_ACTIONS, Instant
 from pudi.timeline.listed import ListedTimeline
-from pudi.timeline.moved import refuse_moved
+from pudi.timeline.moved import refuse_moved, refuse_moving
 from pudi.timeline.recent import RecentCommits
 from pudi.timeline.strangers import note_own, refuse_strangers
 from pudi.timeline.taken import refuse_taken
@@ -288,11 +287,7 @@ class TimelineStore:
         return instant
 
     def _next_time(self, timeline: Timeline) -> str:
-        if timeline.is_moving:
-            raise BlockedError(
-                "an upgrade or downgrade of the table is pending: complete it by Table.upgrade or `pudi upgrade`",
-                table=self.storage.root,
-            )
+        refuse_moving(timeline, self.storage.root)
         return self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
