@@ -1,7 +1,7 @@
 """Options of Hudi's Flink jobs whose names or meanings are Flink's own: refused, with the key that says it here.
 
-Names that mean one of pudi's options are `job_keys` of it. Source: org.apache.hudi.configuration.FlinkOptions of
-Apache Hudi 1.2.
+Names that mean one of pudi's options are `job_keys` of it. Source: org.apache.hudi.configuration.FlinkOptions, and the
+guide to ingestion by Flink of Apache Hudi 1.2.
 """
 
 from __future__ import annotations
@@ -32,18 +32,29 @@ _ADVICE: dict[str, str] = {
     "clustering.schedule.enabled": "use hoodie.clustering.schedule.inline",
     "clustering.tasks": _SPREAD,
     "compaction.max_memory": _MEGABYTES.format(MergeMemory.compaction),
+    "compaction.operation.execute.async.enabled": _SPREAD,
     "compaction.schedule.enabled": "use hoodie.compact.schedule.inline",
     "compaction.tasks": _SPREAD,
     "compaction.timeout.seconds": "leave it out: whoever finds a runner without a heartbeat takes its plan over",
+    "connector": "leave it out: it names Hudi in Flink's SQL",
     "hive_sync.*": _NO_SYNC,
     "index.bootstrap.enabled": _NO_STATE,
+    "index.bootstrap.rocksdb.path": _NO_STATE,
     "index.global.enabled": "use one of the global types of hoodie.index.type",
     "index.partition.regex": _NO_STATE,
+    "index.rli.*": _NO_STATE,
     "index.state.ttl": _NO_STATE,
+    "kafka.offset.trace.*": "leave it out: an ingestion commits its offsets (docs/ingestion.md)",
+    "lookup.*": "look records up by their keys with `Table.scan(keys=…)`",
+    "metadata.compaction.async.enabled": "leave it out: writers compact the metadata table, see "
+    "hoodie.metadata.compact.max.delta.commits",
     "partition.default_name": "leave it out: it's always __HIVE_DEFAULT_PARTITION__, as Hudi's",
+    "properties.*": "give the option without `properties.`",
     "read.cdc.from.changelog": _CHANGES,
     "read.commits.limit": "use the argument max_commits of `pudi.spark.stream_changes`",
     "read.end-commit": "use the argument until of `Table.changes`, or hoodie.datasource.read.end.instanttime",
+    "read.source-v2.enabled": _CHANGES,
+    "read.splits.limit": "use the argument max_commits of `pudi.spark.stream_changes`",
     "read.start-commit": "use the argument since of `Table.changes`, or hoodie.datasource.read.begin.instanttime",
     "read.streaming.*": _CHANGES,
     "read.tasks": _SPREAD,
@@ -52,16 +63,19 @@ _ADVICE: dict[str, str] = {
     "source.avro-schema.path": "leave it out: the data has its schema",
     "write.batch.size": _SPREAD,
     "write.bucket_assign.tasks": _SPREAD,
+    "write.buffer.*": _SORTED,
     "write.bulk_insert.shuffle_input": _SORTED,
     "write.bulk_insert.sort_input": _SORTED,
     "write.bulk_insert.sort_input.by_record_key": _SORTED,
     "write.client.id": "leave it out: several writers need no names",
     "write.commit.ack.timeout": "leave it out: a write ends when its commit is complete",
     "write.ignore.failed": "leave it out: a write never leaves records out",
+    "write.incremental.job.graph": _SPREAD,
     "write.index_bootstrap.tasks": _NO_STATE,
     "write.insert.cluster": "use hoodie.parquet.small.file.limit, 0 for no merging of small files",
     "write.log.max.size": _MEGABYTES.format(WriteOptions.log_max_size),
     "write.log_block.size": _MEGABYTES.format(WriteOptions.log_block_max_size),
+    "write.memory.segment.page.size": _SPREAD,
     "write.merge.max_memory": _MEGABYTES.format(MergeMemory.limit),
     "write.parquet.block.size": _MEGABYTES.format(WriteOptions.block_size),
     "write.parquet.max.file.size": _MEGABYTES.format(WriteOptions.max_file_size),

@@ -96,7 +96,12 @@ class TableOptions(OptionsView):
         "hoodie.table.ordering.fields",
         "Ordering fields, separated by commas: they decide which version of a record is newer.",
         aliases=("hoodie.table.precombine.field",),
-        job_keys=("hoodie.datasource.write.precombine.field", "precombine.field", "write.precombine.field"),
+        job_keys=(
+            "hoodie.datasource.write.precombine.field",
+            "ordering.fields",
+            "precombine.field",
+            "write.precombine.field",
+        ),
     )
     key_generator = _option(
         "hoodie.table.keygenerator.type",

@@ -15,6 +15,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
         ("write.operation", "insert", "hoodie.datasource.write.operation", "insert"),
         ("index.type", "BUCKET", "hoodie.index.type", "BUCKET"),
         ("write.precombine.field", "ts", "hoodie.table.ordering.fields", "ts"),
+        ("ordering.fields", "ts,seq", "hoodie.table.ordering.fields", "ts,seq"),
         ("archive.max_commits", "40", "hoodie.keep.max.commits", 40),
         ("clean.retain_commits", "7", "hoodie.clean.commits.retained", 7),
         ("compaction.trigger.strategy", "num_or_time", "hoodie.compact.inline.trigger.strategy", "NUM_OR_TIME"),
@@ -36,6 +37,10 @@ def test_a_name_for_one_of_ours(key: str, value: str, canonical: str, parsed: ob
         ("read.start-commit", "hoodie.datasource.read.begin.instanttime"),
         ("read.streaming.enabled", "pudi.spark.stream_changes"),
         ("hive_sync.mode", "sync tool"),
+        ("index.rli.cache.size", "hoodie.index.type"),
+        ("lookup.join.cache.type", "scan"),
+        ("write.buffer.sort.keys", "hoodie.bulkinsert.sort.mode"),
+        ("properties.hoodie.index.type", "without"),
         ("write.precombine", "hoodie.combine.before.upsert"),
     ],
 )
