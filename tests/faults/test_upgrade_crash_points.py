@@ -150,7 +150,10 @@ def test_writers_wait_for_one_that_died(
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(("name", "target"), [("v5_cow_archived", 6), ("v5_mor_basic", 6), ("v5_cow_archived", 9)])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("v5_mor_basic", 6), ("v3_mor_basic", 9), ("v5_mor_basic", 9), ("v5_cow_archived", 6), ("v4_mor_basic", 8)],
+)
 def test_a_table_of_old(
     golden_folder: Path, tmp_path: Path, some_of: Callable[[Sequence[int]], list[int]], name: str, target: int
 ) -> None:
@@ -158,7 +161,7 @@ def test_a_table_of_old(
     expected = _plain(whole)
     counted = Path(shutil.copytree(whole, tmp_path / "counted"))
     calls = upgrade(counted, target).calls
-    versions = set()
+    versions, indexes = set(), pudi.Table(counted).config.metadata_partitions
     for number in some_of(range(1, calls + 1)):
         path = Path(shutil.copytree(whole, tmp_path / str(number)))
         with contextlib.suppress(SimulatedCrash):
@@ -166,9 +169,11 @@ def test_a_table_of_old(
         versions.add(pudi.Table(path).config.version)
         assert _plain(path) == expected, number
         pudi.Table(path, options=OPTIONS).upgrade(target, accept_loss=True)
-        assert pudi.Table(path).config.version == target
+        upgraded = pudi.Table(path)
+        assert (upgraded.config.version, upgraded.config.metadata_partitions) == (target, indexes), number
         assert _plain(path) == expected, number
-    assert versions <= {5, 6, target}
+        assert upgraded.check().ok, number
+    assert versions <= {int(name[1]), 6, target}
 
 
 def _plain(path: Path) -> list[Row]:

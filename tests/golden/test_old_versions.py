@@ -1,4 +1,4 @@
-"""Tables of versions 1 to 5 and 7: read as version 6 is, and upgraded.
+"""Tables of versions 0 to 5 and 7: read as version 6 is, and upgraded.
 
 Those of version 5 are Hudi 0.13.1's own (`make_old.py`), as it answered every query. Those of versions 1 to 4 were
 written by Hudi's Java client (`make_java.py`), and made by hand of those of version 5 (`support.old_versions`) where
@@ -108,6 +108,8 @@ HAND_MADE = [
     ("v5_mor_compacted", 3),
     ("v5_cow_basic", 2),
     ("v5_cow_basic", 1),
+    ("v1_cow_basic", 0),
+    ("v5_cow_basic", 0),
 ]
 REAL = [*((table.name, 5) for table in TABLES), *((name, int(name[1])) for name in BY_JAVA)]
 
@@ -148,6 +150,16 @@ def test_version_7_is_one_of_layout_1(tmp_path: Path) -> None:
     pudi.Table(path).upgrade()
     assert pudi.Table(path).config.version == 9
     assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), expected, META_FIELDS)
+
+
+def test_a_write_that_died_in_version_0_is_refused(tmp_path: Path) -> None:
+    path = _old(tmp_path, "v1_cow_basic", 0)
+    (path / ".hoodie" / "20270101000000.commit.requested").touch()
+    (path / ".hoodie" / "20270101000000.inflight").touch()
+    assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), _rows("v1_cow_basic"), META_FIELDS)
+    with pytest.raises(pudi.InvalidArgumentError, match="a write has begun and not completed"):
+        pudi.Table(path, options=BY_WRITERS).upgrade()
+    assert pudi.Table(path).config.version == 0
 
 
 def test_what_old_properties_do_not_say_is_asked_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The worked examples of Hudi's document on record mergers, as rows, and the one of which Hudi itself does otherwise."""
+"""The worked examples of Hudi's document on record mergers, as rows, and the one that Hudi itself does otherwise."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ EXAMPLES: dict[str, tuple[Values, Values, Values, Values]] = {
         TWICE[0],
     ),
 }
-"""By payload class: the record in storage, the incoming one, what stands according to the document, and which of `TWICE`
-stands in Hudi. The document says that of the first class the greatest ordering value stands within a batch; in Hudi
-the last one does."""
+"""By payload class: the record in storage, the incoming one, what stands according to the document, and which of
+`TWICE` stands in Hudi. The document says that of the first class the greatest ordering value stands within a batch; in
+Hudi the last one does."""
 
 
 def batch(*rows: Values) -> pa.Table:

@@ -32,7 +32,8 @@ def as_version(path: Path, version: int) -> None:
     properties = path / ".hoodie" / "hoodie.properties"
     lines = [line for line in properties.read_text().splitlines() if not line.startswith("#")]
     kept = [line for line in lines if _SINCE.get(line.partition("=")[0], 0) <= version]
-    kept = [f"hoodie.table.version={version}" if line.startswith("hoodie.table.version=") else line for line in kept]
+    said = [f"hoodie.table.version={version}"] if version else []  # version 0 is the one that isn't said
+    kept = [line for line in kept if not line.startswith("hoodie.table.version=")] + said
     if version != 5:
         kept = [line for line in kept if not line.startswith("hoodie.table.checksum=")]
     properties.write_text("\n".join(kept) + "\n")

@@ -99,13 +99,14 @@ def rebuild(
     return _build(meta, engine, options, specs, built)
 
 
-def finish_rebuild(meta: MetaClient, engine: Engine, options: Options) -> PartitionRebuild:
-    """Rebuild the partitions that a restore, a rollback or a repair deleted before it died.
+def finish_rebuild(meta: MetaClient, engine: Engine, options: Options, *, died: bool = True) -> PartitionRebuild:
+    """Rebuild the partitions that a restore, a rollback, a repair or an upgrade deleted before it died.
 
     Args:
         meta: the table.
         engine: runs the jobs.
         options: the user's.
+        died: whether another process has deleted them, which is logged.
     """
     if not meta.config.metadata_partitions_to_rebuild or metadata_switched_off(options):
         return PartitionRebuild()
@@ -123,7 +124,9 @@ def finish_rebuild(meta: MetaClient, engine: Engine, options: Options) -> Partit
             built.append(FILES)
         specs = _specs(meta, noted)
     done = _build(meta, engine, options, specs, built)
-    _log.warning(
+    level = logging.WARNING if died else logging.DEBUG
+    _log.log(
+        level,
         "table %s: a process died that had deleted indexes to rebuild them; rebuilt: %s; not rebuilt: %s",
         meta.storage.root,
         ", ".join(done.built) or "none",

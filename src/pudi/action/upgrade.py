@@ -112,7 +112,10 @@ def upgrade(
         _finish(meta, engine, options, intent)
         return replace(found, done=True)
     found = plan_upgrade(meta, options, version)
-    if dry_run or not found.steps:
+    if dry_run:
+        return found
+    if not found.steps:
+        finish_rebuild(meta, engine, options)  # of an upgrade to version 6 that died
         return found
     if intent is None:
         refuse_losses(found, accept_loss=accept_loss)
@@ -135,12 +138,8 @@ def _of_old(
         return found
     refuse_losses(found, accept_loss=accept_loss)
     moved = bring_to_6(meta, first)
+    finish_rebuild(moved, engine, options, died=False)
     upgrade(moved, engine, replace(options, given=given), version, accept_loss=accept_loss)
-    now = meta.now()
-    if first.had_metadata and not metadata_switched_off(options):
-        with now.lock:
-            if FILES not in now.config.metadata_partitions:
-                make_files(now, now.store.load())
     return replace(found, done=True)
 
 

@@ -1,10 +1,10 @@
-"""Bring a table of versions 1 to 5, or 7, to version 6, from where the other upgrades go on.
+"""Bring a table of versions 0 to 5, or 7, to version 6, from where the other upgrades go on.
 
 The data and the timeline are those of version 6: what changes are the properties, and leftovers go. The table's old
 metadata table goes too, and is rebuilt.
 
-Source: OneToTwoUpgradeHandler, TwoToThreeUpgradeHandler, ThreeToFourUpgradeHandler, FourToFiveUpgradeHandler,
-FiveToSixUpgradeHandler, SixToSevenUpgradeHandler.
+Source: ZeroToOneUpgradeHandler, OneToTwoUpgradeHandler, TwoToThreeUpgradeHandler, ThreeToFourUpgradeHandler,
+FourToFiveUpgradeHandler, FiveToSixUpgradeHandler, SixToSevenUpgradeHandler.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from pudi.config.version_change import as_version_6, describe_changes
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import open_base_file
 from pudi.format import AUX_DIR, METADATA_DIR, Action, State
+from pudi.format.metadata_partitions import FILES
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.storage import delete_folder
+from pudi.timeline.instant import WRITE_ACTIONS
 
 _OLD_DEFAULT = "default"
 """The folder of records without a partition value before version 5 (DEPRECATED_DEFAULT_PARTITION_PATH)."""
@@ -64,10 +66,11 @@ def plan_first_step(meta: MetaClient, given: Mapping[str, Value]) -> FirstStep:
 
     Raises:
         InvalidArgumentError: options must say how keys are made, or say it wrongly; or records lie in the folder that
-            stood for no partition value before version 5, which Hudi refuses too.
+            stood for no partition value before version 5, which Hudi refuses too; or a write died in version 0.
     """
     old = meta.config
     config = as_version_6(old, given, meta.storage.root)
+    _check_markers(meta)
     _check_default_folder(meta, config)
     _check_keys(meta, config)
     had_metadata = meta.storage.list_dir(METADATA_DIR) != ([], [])
@@ -78,13 +81,19 @@ def plan_first_step(meta: MetaClient, given: Mapping[str, Value]) -> FirstStep:
 
 
 def bring_to_6(meta: MetaClient, step: FirstStep) -> MetaClient:
-    """Do it; under the table's lock. Return the table as it is then."""
+    """Do it; under the table's lock. Return the table as it is then.
+
+    Its properties say that the metadata table is to be rebuilt, so that whoever comes does it if this process dies.
+    """
     with meta.lock:
         meta.reload()
         meta.storage.delete(list(_copies_of_plans(meta)))
 
         def change(properties: dict[str, str]) -> dict[str, str]:
-            return dict(step.config.raw) if int(properties.get(TableConfig.version.key, "6")) != 6 else properties
+            if int(properties.get(TableConfig.version.key, "0")) == 6:  # by another process
+                return properties
+            noted = {TableConfig.rebuild_partitions.key: FILES} if step.had_metadata else {}
+            return {**step.config.raw, **noted}
 
         config = TableConfig.parse(update_properties(meta.storage, meta.context, change), table=meta.storage.root)
         delete_folder(meta.storage, METADATA_DIR)
@@ -97,6 +106,18 @@ def _copies_of_plans(meta: MetaClient) -> Iterator[str]:
     planned = {meta.store.path(each, State.REQUESTED) for each in timeline.of(Action.COMPACTION, State.REQUESTED)}
     names = {path.rpartition("/")[2] for path in planned}
     yield from (info.path for info in meta.storage.list(AUX_DIR) if info.path.rpartition("/")[2] in names)
+
+
+def _check_markers(meta: MetaClient) -> None:
+    """Refuse writes that died in a table of version 0: their markers have another form, which Hudi makes anew."""
+    pending = [each for each in meta.store.load().pending if each.action in WRITE_ACTIONS]
+    if meta.config.version == 0 and pending:
+        raise InvalidArgumentError(
+            "a write has begun and not completed, and nothing of version 0 says what files it left: let the release "
+            "that wrote the table roll it back first",
+            table=meta.storage.root,
+            instant=pending[0].requested,
+        )
 
 
 def _check_default_folder(meta: MetaClient, config: TableConfig) -> None:

@@ -89,7 +89,7 @@ _READ_LIMITS = (
     _Limit(
         TableConfig.version,
         lambda config: config.version in {*TABLE_VERSIONS, *OLD_VERSIONS},
-        f"pudi reads versions 1 to {NEWEST_VERSION}; use a later release",
+        f"pudi reads versions 0 to {NEWEST_VERSION}; use a later release",
     ),
     _Limit(
         TableConfig.layout_version,

@@ -194,6 +194,7 @@ def _parsed(properties: Mapping[str, str], table: str) -> dict[str, Value]:
     """The values of a table's properties by canonical key, those left out that are empty.
 
     An empty folder of the archive means that of the timeline, as Hudi's clients for Java and Flink had it before 0.9.
+    Version 0, of releases before 0.6, isn't said; with the layout of version 8 Hudi takes the newest for it.
     """
 
     def fail(message: str) -> CorruptError:
@@ -202,6 +203,8 @@ def _parsed(properties: Mapping[str, str], table: str) -> dict[str, Value]:
         )
 
     values: dict[str, Value] = {}
+    if TableOptions.version.key not in properties and properties.get(TableOptions.layout_version.key) == "1":
+        properties = {**properties, TableOptions.version.key: "0"}
     for declared in TableOptions.declared:
         try:
             value = _value(declared, properties)

@@ -30,8 +30,8 @@ OTHER_KEY_GENERATORS = (
 
 TABLE_VERSIONS = (6, 8, 9)
 """Versions of the table's format that this release reads and writes."""
-OLD_VERSIONS = (1, 2, 3, 4, 5, 7)
-"""Versions that it reads, and upgrades: those of Hudi 0.6 to 0.13, and one that no release made, of the layout of 6."""
+OLD_VERSIONS = (0, 1, 2, 3, 4, 5, 7)
+"""Versions that it reads and upgrades: those of Hudi 0.5.1 to 0.13, and 7, of no release, of the layout of 6."""
 NEWEST_VERSION = 9
 
 
@@ -62,9 +62,9 @@ class TableOptions(OptionsView):
         "hoodie.table.version",
         "Table version: 6, 8 or 9. A new table gets the newest; `Table.upgrade` changes it.",
         default=NEWEST_VERSION,
-        unsupported=("1", "2", "3", "4", "5", "7"),
+        unsupported=("0", "1", "2", "3", "4", "5", "7"),
         job_keys=("hoodie.write.table.version",),
-        minimum=1,
+        minimum=0,
         instead="use 6, 8 or 9, or omit the option",
     )
     first_version = _option(
