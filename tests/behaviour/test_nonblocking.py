@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from support.engines import Engine
 
 MODE = "hoodie.write.concurrency.mode"
 NBCC = {MODE: "NON_BLOCKING_CONCURRENCY_CONTROL"}
@@ -72,6 +73,32 @@ def test_two_first_writes_begin_one_file_group(table: pudi.Table, meanwhile: Mea
     assert done.attempts == 1
     assert tags(table) == {"a": "other", "b": "other", "c": "own"}, "the later event wins, whoever commits last"
     assert groups(table) == {SHARED}
+    assert sound(table)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "local",
+        pytest.param("spark", marks=pytest.mark.spark),
+        pytest.param("spread", marks=[pytest.mark.spark, pytest.mark.slow]),
+    ],
+    indirect=True,
+)
+def test_each_engine_shares_file_groups(engine: Engine, tmp_path: Path, meanwhile: Meanwhile) -> None:
+    table = new_table(tmp_path)
+    assert table.bulk_insert(engine.frame(rows(("z", "3", 1, "bulk")))) is not None
+    assert groups(table) == {SHARED}, "a bulk insert into a new table too"
+    other = pudi.Table(table.path, options=BUCKETS | NBCC)
+    meanwhile(lambda: other.upsert(rows(("a", "1", 1, "other"), ("b", "1", 2, "other"), ("z", "3", 2, "other"))))
+    done = table.upsert(engine.frame(rows(("b", "1", 1, "own"), ("c", "2", 1, "own"))), options=FIRST)
+    assert done is not None
+    assert done.attempts == 1
+    assert tags(table) == {"a": "other", "b": "other", "c": "own", "z": "other"}
+    assert groups(table) == {SHARED}
+    meanwhile(lambda: other.insert(rows(("d", "4", 1, "new"), ("e", "4", 1, "new"))))
+    table.delete(rows(("d", "4", 1, ""), ("a", "1", 1, "")), options=FIRST)
+    assert tags(table) == {"b": "other", "c": "own", "e": "new", "z": "other"}
     assert sound(table)
 
 

@@ -31,6 +31,7 @@ QUICK = {
     "a clean deletes what savepoints keep": 18,
     "a clean deletes what readers of retained commits need": 0,
     "the requested time is made before the lock is taken": 0,
+    "the id of a replaced file group is given again": -3,
 }
 """Seeds that find a mutant at once."""
 

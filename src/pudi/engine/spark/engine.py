@@ -213,7 +213,8 @@ class SparkEngine:
             UnavailableError: as `write`.
         """
         if records.spec.buckets is not None:
-            return self._write_buckets(records, storage, spec, records.spec.buckets, context)
+            buckets = spec.index.fixed_buckets or records.spec.buckets  # the index says by which ids files begin
+            return self._write_buckets(records, storage, spec, buckets, context)
         expected = records.groups.values() if is_exchanged(spec) else ()
         task = BulkTask(storage, spec, records.spec.keys, context.new_id(), WorkerCheck(storage, spec.instant))
         answers = _collect(in_workers(bulk_frame(records, spec), task.run, RESULT_COLUMNS), storage.root)
