@@ -114,7 +114,7 @@ def run_one(barrier: Barrier, number: int, case: Case, hudi: bool, seconds: floa
     if hudi and number == 0:
         return _run_hudi(barrier, case, seconds)
     told = Told()
-    _watch(told)
+    watch_lock(told)
     table = pudi.Table(case.root, options=case.options, storage_options=case.storage_options)
     barrier.wait(START_TIMEOUT)
     end = time.monotonic() + seconds
@@ -131,7 +131,7 @@ def run_one(barrier: Barrier, number: int, case: Case, hudi: bool, seconds: floa
     return told
 
 
-def _watch(told: Told) -> None:
+def watch_lock(told: Told) -> None:
     """Note how long the outermost locks of this process are waited for and held."""
     enter, leave = TableLock.__enter__, TableLock.__exit__
     since: list[float] = []
@@ -219,11 +219,12 @@ def measure(name: str, case: Case, processes: int, seconds: float, with_hudi: bo
     held = [s for each in told for s in each.held]
     fair = f"{min(counts)}–{max(counts)}, median {statistics.median(counts):g}"
     hudis = f"{told[0].done}, {told[0].conflicts} conflicts" if hudi else "-"
-    times = (f"{done / seconds:.1f}", f"{_ms(waited)}", f"{_ms(held)}") if case.timed else ("-", "-", "-")
+    times = (f"{done / seconds:.1f}", f"{in_ms(waited)}", f"{in_ms(held)}") if case.timed else ("-", "-", "-")
     return f"| {name} | {done} | {times[0]} | {hudis} | {lost} | {fair} | {times[1]} | {times[2]} |"
 
 
-def _ms(seconds: list[float]) -> str:
+def in_ms(seconds: list[float]) -> str:
+    """Median and 95% of durations, in milliseconds."""
     ordered = sorted(seconds)
     return f"{1000 * statistics.median(ordered):.0f} / {1000 * ordered[int(len(ordered) * 0.95)]:.0f}"
 

@@ -46,6 +46,7 @@ def check_nonblocking(meta: MetaClient, resolved: Options, index: Index, operati
     for wrong, contradicts in (
         (f"{policy}=EAGER", resolved[policy] == "EAGER"),
         (f"{LockSettings.early_detection}=true", LockSettings.of(resolved).early_detection),
+        (f"{LockSettings.claims}=true", LockSettings.of(resolved).claims),
     ):
         if contradicts:
             raise InvalidArgumentError(f"{asked} and {wrong} exclude each other: leave one of them out", table=root)

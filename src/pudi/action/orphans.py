@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pudi.action.lost_instants import find_lost
 from pudi.action.meta_client import MetaClient
 from pudi.action.properties import recover_properties
+from pudi.concurrency import read_claims
+from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo
 from pudi.filegroup import StorageListing
 from pudi.format import (
+    CLAIMS_DIR,
     HEARTBEAT_DIR,
     HOODIE_DIR,
     METADATA_DIR,
@@ -22,6 +25,7 @@ from pudi.format import (
     TEMP_DIR,
     LogFileName,
     is_instant_time,
+    marker_dir,
     parse_data_file,
 )
 from pudi.storage import delete_folder, delete_for_good
@@ -37,15 +41,17 @@ class Orphans:
         markers: marker folders of instants that aren't pending and have no live heartbeat.
         metadata: folders in the metadata table that aren't partitions: unfinished or dropped ones.
         backup: whether a crash interrupted an update of the properties.
+        claims: files by which dead writers had claimed file groups.
     """
 
     data_files: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
     backup: bool = False
+    claims: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.data_files or self.markers or self.metadata or self.backup)
+        return bool(self.data_files or self.markers or self.metadata or self.backup or self.claims)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Return the path of each item and its description."""
@@ -57,6 +63,8 @@ class Orphans:
             yield path, "a partition of the metadata table that the properties don't name"
         if self.backup:
             yield PROPERTIES_BACKUP, "a change of the properties died half-way"
+        for path in self.claims:
+            yield path, "the claim of a write that is over"
 
 
 def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | None = None) -> Orphans:
@@ -67,7 +75,9 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
         folders: the data files by partition path, listed before; None to list them.
     """
     folders = StorageListing(meta.storage).all_files() if folders is None else folders
-    temporary = _filled(meta, TEMP_DIR)
+    temporary = {f"{TEMP_DIR}/{name}" for name in _filled(meta, TEMP_DIR)}
+    expiry = WriteOptions.of(Options()).heartbeat_expiry_ms
+    claims = read_claims(meta.storage, meta.context, expiry) if CLAIMS_DIR in temporary else ()
     below = [name for name in _filled(meta, METADATA_DIR) if not name.startswith(".")]
     beats = {info.path.rpartition("/")[2] for info in meta.storage.list_dir(HEARTBEAT_DIR)[0]}
     backup = any(info.path == PROPERTIES_BACKUP for info in meta.storage.list_dir(HOODIE_DIR)[0])
@@ -85,9 +95,10 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
     return Orphans(
         tuple(path for path, _ in data_files),
-        tuple(f"{TEMP_DIR}/{name}" for name in sorted(temporary) if name not in pending | beats),
+        tuple(sorted(temporary - {CLAIMS_DIR, *map(marker_dir, pending | beats)})),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,
+        tuple(each.path for each in claims if each.is_dead),
     )
 
 
@@ -125,6 +136,7 @@ def remove_orphans(meta: MetaClient) -> Orphans:
             recover_properties(meta.storage)
             meta.reload()
         delete_for_good(meta.storage, found.data_files)
+        meta.storage.delete(found.claims)
         for folder in (*found.markers, *found.metadata):
             delete_folder(meta.storage, folder)
     return found

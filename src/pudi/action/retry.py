@@ -17,12 +17,14 @@ from pudi.action.result import CommitResult
 from pudi.config import WriteOptions
 from pudi.context import OneProcessLock
 from pudi.errors import BlockedError, ConflictError
-from pudi.storage import RetryPolicy
 
 _log = logging.getLogger(__name__)
 
 RETRIES = 5
 """How often a write that may be repeated is, where the user doesn't say."""
+_LONGEST_PAUSE = 10.0
+"""Seconds. A pause takes at most as long as the lost attempt: one that grew with each loss would let writers that have
+just won overtake the others again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class Retries:
 
     Attributes:
         meta: the table.
-        policy: the maximum number of attempts, and the pauses between them.
+        most: the maximum number of attempts.
     """
 
     meta: MetaClient
-    policy: RetryPolicy
+    most: int
 
     @classmethod
     def of(cls, meta: MetaClient, options: WriteOptions, *, by_default: bool) -> Retries:
@@ -51,12 +53,12 @@ class Retries:
         number = options.conflict_retries
         if number is None:
             number = RETRIES if by_default and not isinstance(meta.lock, OneProcessLock) else 0
-        return cls(meta, RetryPolicy(attempts=1 + number))
+        return cls(meta, 1 + number)
 
     @property
     def some(self) -> bool:
         """Whether the input may be needed more than once."""
-        return self.policy.attempts > 1
+        return self.most > 1
 
     def run(self, attempt: Callable[[], CommitResult | None]) -> CommitResult | None:
         """Attempt a write until it has no conflict.
@@ -67,21 +69,23 @@ class Retries:
         Raises:
             ConflictError: of the last attempt, with the number of attempts.
         """
-        meta, most = self.meta, self.policy.attempts
-        began = meta.context.clock.monotonic()
-        for number in self.policy.pauses(meta.context):
+        meta, most, clock = self.meta, self.most, self.meta.context.clock
+        began = clock.monotonic()
+        for number in range(most):
+            since = clock.monotonic()
             try:
                 done = attempt()
             except ConflictError as error:
                 if number + 1 < most and error.retryable and not isinstance(error, BlockedError):
                     _log.info("%s: attempt %d of %d to write lost: %s", meta.storage.root, number + 1, most, error)
+                    clock.sleep(meta.context.uniform(0, min(clock.monotonic() - since, _LONGEST_PAUSE)))
                     continue
                 if number == 0:
                     raise
                 raise _with_attempts(error, number + 1) from error
             if done is None or number == 0:
                 return done
-            return replace(done, attempts=number + 1, duration=meta.context.clock.monotonic() - began)
+            return replace(done, attempts=number + 1, duration=clock.monotonic() - began)
         raise AssertionError("a retry policy has at least one attempt")
 
 

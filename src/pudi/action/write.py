@@ -13,6 +13,7 @@ from typing import Any
 
 from pudi.action.after_commit import CLEAN_UP, after_commit
 from pudi.action.build_indexes import build_wanted
+from pudi.action.claims import claiming, take_claim
 from pudi.action.commit_steps import build_commit_metadata, reconcile_markers
 from pudi.action.early import early_detection
 from pudi.action.find_index import check_resolution, find_index, key_scope
@@ -57,7 +58,7 @@ from pudi.action.write_settings import (
     next_schema,
     writable_schema,
 )
-from pudi.concurrency import ConflictCheck, TimelineBehindError
+from pudi.concurrency import Claim, ConflictCheck, TimelineBehindError
 from pudi.config import (
     ArchiveOptions,
     CleanOptions,
@@ -166,15 +167,16 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
             return _commit(write, Placement(records, None, write.index), failed)
         except EvaluatedAgainError:
             write = _seeing(write, meta.store.load())
-    for number in count(1):
-        try:
-            return _place_and_commit(write, records, failed)
-        except TimelineBehindError:
-            if number == _PLANS:
-                raise
-            timeline = meta.store.load()
-            write.schema_seen.check(meta, timeline)
-            write = _seeing(write, timeline)
+    with claiming(write) as claim:
+        for number in count(1):
+            try:
+                return _place_and_commit(write, records, failed, claim)
+            except TimelineBehindError:
+                if number == _PLANS:
+                    raise
+                timeline = meta.store.load()
+                write.schema_seen.check(meta, timeline)
+                write = _seeing(write, timeline)
     raise AssertionError("the loop ends by a return or an error")
 
 
@@ -185,7 +187,7 @@ def _seeing(write: WriteSnapshot, timeline: Timeline) -> WriteSnapshot:
 
 
 def _place_and_commit(
-    write: WriteSnapshot, records: Any, failed: dict[str, str]
+    write: WriteSnapshot, records: Any, failed: dict[str, str], claim: Claim | None
 ) -> tuple[Instant, CommitMetadata] | None:
     """Decide where the records go, write and commit.
 
@@ -203,6 +205,7 @@ def _place_and_commit(
             return None
     strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)
+    take_claim(write, placed, claim)
     return _commit(write, placed, failed)
 
 

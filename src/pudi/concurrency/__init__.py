@@ -1,5 +1,6 @@
 """Locks, heartbeats of writers, and conflicts between commits."""
 
+from pudi.concurrency.claims import Claim, Claimed, read_claims
 from pudi.concurrency.conflicts import ConflictCheck, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
 from pudi.concurrency.lock_provider import LockProvider, register_lock_provider
@@ -16,6 +17,8 @@ from pudi.concurrency.touched import KeyScope, Reads, Touched
 from pudi.concurrency.unchanged import Unchanged
 
 __all__ = [
+    "Claim",
+    "Claimed",
     "ConflictCheck",
     "Heartbeat",
     "KeyScope",
@@ -33,6 +36,7 @@ __all__ = [
     "is_of_pudi",
     "liveness",
     "open_lock",
+    "read_claims",
     "refuse_contradicted",
     "register_lock_provider",
 ]

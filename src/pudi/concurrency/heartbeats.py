@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pudi.context import Context, Storage, Timer
 from pudi.context.lazy import lazy_module
@@ -58,8 +58,8 @@ class Heartbeat:
 
     def start(self) -> None:
         """Give the first sign of life and go on giving them in the background."""
-        _alive_here.add(self._id)  # before the file is there for this process' threads to see
-        self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
+        sign_on(self._id)  # before the file is there for this process' threads to see
+        self._put()
         every = self.context.executor.every
         self._timer = every(self.interval_ms / 1000, self._beat, f"heartbeat-{self.instant}")
 
@@ -70,13 +70,17 @@ class Heartbeat:
         """
         if self._timer is not None:
             self._timer.stop()
-        _alive_here.discard(self._id)
+        sign_off(self._id)
         if delete:
             self.storage.delete([heartbeat_path(self.instant)])
 
     def _beat(self) -> None:
         with suppress(PudiError):  # the next beat may get through; if none does, the heartbeat expires as it should
-            self.storage.put(heartbeat_path(self.instant), _process_facts(self._id))
+            self._put()
+
+    def _put(self) -> None:
+        facts = process_facts(self._id)  # empty, as Hudi's own, if the system won't tell
+        self.storage.put(heartbeat_path(self.instant), json.dumps(facts).encode() if facts else b"")
 
 
 class Liveness(Enum):
@@ -102,17 +106,39 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
         last_seen_ms: when the instant's files were last touched; counts for a writer that gives no heartbeat.
     """
     path = heartbeat_path(instant)
-    now_ms = context.clock.now_ms()
     try:
         beat = storage.head(path).modified_ms
         facts = storage.read(path, MaxBytes.NOTE)
     except NotFoundError:
-        return Liveness.UNKNOWN if now_ms - last_seen_ms <= expires_after_ms else Liveness.DEAD
+        late = context.clock.now_ms() - last_seen_ms > expires_after_ms
+        return Liveness.DEAD if late else Liveness.UNKNOWN
+    return Liveness.DEAD if is_dead(facts, beat, context, expires_after_ms=expires_after_ms) else Liveness.ALIVE
+
+
+def is_dead(facts: bytes, beat_ms: int, context: Context, *, expires_after_ms: int) -> bool:
+    """Return whether the writer of a sign of life is dead; see `liveness`.
+
+    Args:
+        facts: the file's content.
+        beat_ms: when it was written, milliseconds since 1970.
+        context: the clock.
+        expires_after_ms: age from which it counts no more.
+    """
     dead = _known_dead(facts)
     if not dead:
         patience = 1 if dead is None else _HUNG_AFTER
-        dead = now_ms - beat > patience * expires_after_ms
-    return Liveness.DEAD if dead else Liveness.ALIVE
+        return context.clock.now_ms() - beat_ms > patience * expires_after_ms
+    return dead
+
+
+def sign_on(sign_id: str) -> None:
+    """Note that this process gives signs of life with an id."""
+    _alive_here.add(sign_id)
+
+
+def sign_off(sign_id: str) -> None:
+    """Note that it no longer does."""
+    _alive_here.discard(sign_id)
 
 
 def is_of_pudi(storage: Storage, instant: str) -> bool:
@@ -152,11 +178,12 @@ def _known_dead(facts: bytes) -> bool | None:
     return None if found is None else found.over or found.started != started
 
 
-def _process_facts(heartbeat_id: str) -> bytes:
+def process_facts(sign_id: str) -> dict[str, Any]:
+    """Return by what other processes on this machine know whether this one lives; empty if the system won't tell."""
     process = _process(os.getpid())
     if process is None:
-        return b""  # as Hudi's own
-    return json.dumps({"host": _host(), "pid": os.getpid(), "start": process.started, "id": heartbeat_id}).encode()
+        return {}
+    return {"host": _host(), "pid": os.getpid(), "start": process.started, "id": sign_id}
 
 
 def _process(pid: int) -> _Process | None:

@@ -79,6 +79,18 @@ class LockSettings(OptionsView):
         "Whether early detection also compares with commits that completed since the write was planned.",
         default=False,
     )
+    claims = _option(
+        "pudi.write.claim.file.groups",
+        "Whether a write claims its file groups before it writes, and waits for writes that claimed them earlier "
+        "(pessimistic concurrency). Only writers with this option heed claims.",
+        default=False,
+    )
+    claim_wait_ms = _option(
+        "pudi.write.claim.wait.time.ms",
+        "Milliseconds to wait for a write that claimed the same file groups earlier.",
+        default=600_000,
+        minimum=0,
+    )
     app_id = _option(
         "hoodie.write.lock.app_id", "Id of the application, which a lock in ZooKeeper shows.", default="Unknown"
     )

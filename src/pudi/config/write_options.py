@@ -286,9 +286,10 @@ class WriteOptions(IndexOptions):
     )
     conflict_retries = _option(
         "hoodie.write.num.retries.on.conflict.failures",
-        "How often pudi plans and writes again after a conflict, with growing pauses. The default is 5 for update, "
-        "merge, delete by predicate, insert and bulk_insert. It is 0 for upsert, delete of records, overwrites and "
-        "delete_partitions, since their input may have been computed from the changed records. Hudi's default is 0.",
+        "How often pudi plans and writes again after a conflict, after a short random pause. The default is 5 for "
+        "update, merge, delete by predicate, insert and bulk_insert. It is 0 for upsert, delete of records, overwrites "
+        "and delete_partitions, since their input may have been computed from the changed records. Hudi's default is "
+        "0.",
         kind=int,
         minimum=0,
     )

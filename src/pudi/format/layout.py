@@ -69,6 +69,8 @@ CONSISTENT_HASHING_DIR: Final = f"{BUCKET_INDEX_DIR}/consistent_hashing_metadata
 """State of the consistent bucket index, a folder for each partition."""
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 """The file that makes a folder a partition; followed by the base files' extension in some tables."""
+CLAIMS_DIR: Final = f"{TEMP_DIR}/claims"
+"""A file for each write that has claimed file groups: pudi's own, which Hudi passes over."""
 MARKERS_TYPE: Final = "MARKERS.type"
 """In a marker folder: how its markers are kept, DIRECT or TIMELINE_SERVER_BASED (MarkerUtils)."""
 MARKERS_PREFIX: Final = "MARKERS"

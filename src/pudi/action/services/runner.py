@@ -247,15 +247,19 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
     if how is Inline.RUN_ASYNC or (pending and how.is_async):
         _begin(service, target)
         return False
-    with note_outcome(target, service.name, before):
-        if error is not None:
-            raise error
-        if isinstance(service, DirectService):
-            return bool(service.run(target))
-        assert isinstance(service, PlannedService)
-        if not how.only_schedules:
-            return run(service, target, when_due=True, timeline=timeline) is not None
-        scheduled = schedule(service, target, when_due=True) is not None
+    try:
+        with note_outcome(target, service.name, before):
+            if error is not None:
+                raise error
+            if isinstance(service, DirectService):
+                return bool(service.run(target))
+            assert isinstance(service, PlannedService)
+            if not how.only_schedules:
+                return run(service, target, when_due=True, timeline=timeline) is not None
+            scheduled = schedule(service, target, when_due=True) is not None
+    except PlanTakenError as taken:  # what was due is done by another writer
+        _log.info("table %s: %s", target.meta.storage.root, taken)
+        return False
     if scheduled and how.is_async:
         _begin(service, target)
     return scheduled
