@@ -27,7 +27,7 @@ QUICK = {
     "no lock is taken": 0,
     "a lease that still runs is taken over": 0,
     "the lock is released before the instant appears": 0,
-    "a rollback forgets the metadata table": 20,
+    "a rollback forgets the metadata table": 39,
     "a clean deletes what savepoints keep": 18,
     "a clean deletes what readers of retained commits need": 0,
     "the requested time is made before the lock is taken": 0,

@@ -148,7 +148,11 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "conflicts are looked for among the commits since the end of the write, not since its beginning",
-        ("pudi.action.write:_commit", "metadata, write.timeline, scope", "metadata, meta.store.load(), scope"),
+        (
+            "pudi.action.write:_commit",
+            "metadata,\n                write.timeline,",
+            "metadata,\n                meta.store.load(),",
+        ),
     ),
     _mutant(
         "no lock is taken",
@@ -259,9 +263,9 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "heartbeats are ignored: a live writer is rolled back",
         (
-            "pudi.concurrency.heartbeats:liveness",
-            "return Liveness.DEAD if dead else Liveness.ALIVE",
-            "return Liveness.DEAD",
+            "pudi.concurrency.heartbeats:is_dead",
+            "return dead",
+            "return True",
         ),
     ),
     _mutant(
