@@ -13,6 +13,7 @@ import pudi
 from pudi.filegroup import open_base_file
 from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.format.log_data import decode_data
+from pudi.format.log_deletes import decode_deletes
 from pudi.storage import open_storage
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
@@ -90,6 +91,39 @@ def test_files_hold_no_meta_fields(tmp_path: Path) -> None:
     logged = decode_data(blocks[0], None)
     assert logged.column_names == [*META_FIELDS, *SCHEMA.names]
     assert {name: logged[name].null_count for name in META_FIELDS} == dict.fromkeys(META_FIELDS, 2)
+
+
+@pytest.mark.parametrize(("version", "spelled"), [(6, "k0001"), (8, "k0001"), (9, "uuid:k0001")])
+def test_complex_keys_of_one_column(tmp_path: Path, version: int, spelled: str) -> None:
+    options = VIRTUAL | {
+        "hoodie.table.keygenerator.type": "COMPLEX",
+        "hoodie.write.table.version": str(version),
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": "op_key_only",
+    }
+    arguments = {"record_key": "uuid", "partition_by": "city", "ordering": "ts", "table_type": "mor"}
+    made = pudi.create(tmp_path / "t", SCHEMA, **arguments, options=options)
+    first = made.upsert(table(trip(n, 10, city="nyc") for n in range(4)))
+    made.upsert(table([trip(0, 20, "bob", "nyc")]))
+    made.delete(table([trip(1, 30, city="nyc")]))
+    blocks = [each for path in made_logs(tmp_path / "t") for each in decode_blocks(path.read_bytes())]
+    [deleted] = [decode_deletes(each).keys.to_pylist() for each in blocks if each.kind is BlockKind.DELETE]
+    assert deleted == [spelled]
+    expected = {"k0000": "bob", "k0002": "ann", "k0003": "ann"}
+    for step in (lambda: None, made.compact, made.cluster):
+        step()
+        assert {row["uuid"]: row["rider"] for row in made.scan().to_arrow().to_pylist()} == expected
+    changed = made.changes(since=first.completion_time, format="cdc", images="struct").to_arrow().to_pylist()
+    assert [(row["op"], row["before"]["rider"]) for row in changed] == [("u", "ann"), ("d", "ann")]
+    assert made.check().ok
+    if version == 9:
+        return
+    with pytest.raises(pudi.NotSupportedError, match="record keys that begin with 'uuid:'"):
+        made.upsert(table([trip(1, 30, city="nyc") | {"uuid": "uuid:k0001"}]))
+
+
+def made_logs(path: Path) -> list[Path]:
+    return [each for each in path.rglob(".*.log.*") if "metadata" not in each.parts and "-cdc" not in each.name]
 
 
 @pytest.mark.parametrize("index", ["GLOBAL_SIMPLE", "BUCKET"])

@@ -36,7 +36,7 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
     """
     config = meta.config
     single = config.key_generator_type.startswith("COMPLEX") and len(config.record_key_fields) == 1
-    if not single or config.version >= _SINCE:
+    if not single or config.version >= _SINCE or not config.populate_meta_fields:  # then no file holds them
         return True
     given = options[_OPTION]
     found = _found(meta, meta.view(timeline).all_slices(), config.record_key_fields[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pudi.config import Options, TableConfig, WriteOptions, timebased
+from pudi.config.checks import NAMES_KEYS
 from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
 from pudi.record import KeyGenerator, Moments
@@ -22,6 +23,8 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
     kind = config.key_generator_type.removesuffix("_AVRO")
     by_time = kind in {"TIMESTAMP", "CUSTOM"}
     settings = timebased(config.raw, options.given if options is not None else {}) if by_time else None
+    # without meta fields nothing says which of the two it is, and Hudi's readers leave the name out
+    either = not config.populate_meta_fields and kind == "COMPLEX" and len(config.record_key_fields) == 1
     return KeyGenerator(
         kind=kind,
         record_key_fields=config.record_key_fields,
@@ -40,7 +43,8 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
             input_zone=settings.input_zone,
             output_zone=settings.output_zone,
         ),
-        names_single=names_single,
+        names_single=names_single and (not either or config.version >= NAMES_KEYS),
+        either_spelling=either,
     )
 
 

@@ -69,20 +69,18 @@ def _keys_not_computed(config: TableConfig) -> str | None:
     """Why a table without meta fields can't be written; None where it can (validateAgainstTableProperties)."""
     if config.populate_meta_fields:
         return None
-    kind, columns = config.key_generator_type.removesuffix("_AVRO"), config.record_key_fields
-    if not columns:
+    kind = config.key_generator_type.removesuffix("_AVRO")
+    if not config.record_key_fields:
         return "false without record keys, which nothing would hold"
     if kind not in {"SIMPLE", "COMPLEX", "NON_PARTITION"}:
         return f"false and key generator {kind}"
-    if kind == "COMPLEX" and len(columns) == 1 and config.version < _NAMES_KEYS and config.table_type != COPY_ON_WRITE:
-        return "false and complex keys of one column, with or without whose name"
     return None
 
 
 SAYS_ITS_KEYS = 3
 """Version from which properties say how keys and partition paths are made; before, the options of each writer did."""
 
-_NAMES_KEYS = 9
+NAMES_KEYS = 9
 """Table version from which complex keys of one column have its name for sure."""
 
 _READ_LIMITS = (

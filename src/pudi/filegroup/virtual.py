@@ -11,7 +11,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.errors import CorruptError, PudiError
+from pudi.errors import CorruptError, NotSupportedError, PudiError
 from pudi.filegroup.basefile import BaseFileReader
 from pudi.filegroup.hfilebase import HFileBaseReader
 from pudi.filegroup.orcfile import OrcFileReader
@@ -117,6 +117,8 @@ class VirtualKeyReader:
         if name == RECORD_KEY:
             try:
                 return virtual_keys(rows, self._keys)
+            except NotSupportedError:
+                raise
             except PudiError as error:
                 raise self.corrupt(error.message) from error
         constant = {PARTITION_PATH: self._base.partition, FILE_NAME: self._base.name.name}

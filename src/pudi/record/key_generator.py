@@ -49,6 +49,8 @@ class KeyGenerator:
         partition_types: for CUSTOM, `SIMPLE` or `TIMESTAMP` for each partition column.
         moments: how columns become folders named by time, where the table says.
         names_single: whether a COMPLEX key of one column is `a:1`; tables below version 9 may have it without the name.
+        either_spelling: whether log files may hold such a key both with the name and without it: in tables without meta
+            fields, whose base files hold none.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class KeyGenerator:
     partition_types: tuple[str, ...] = ()
     moments: Moments | None = None
     names_single: bool = True
+    either_spelling: bool = False
 
     @property
     def generates(self) -> bool:
@@ -155,12 +158,40 @@ class KeyGenerator:
             names = ", ".join(self.record_key_fields)
             raise InvalidArgumentError(f"the record key ({names}) is null or empty in {count} of {len(table)} rows")
         if not self.names_keys:
+            self._check_spelling(texts[0])
             return texts[0]
         parts = []
         for name, text in zip(self.record_key_fields, texts, strict=True):
             filled = pc.fill_null(pc.if_else(pc.equal(text, ""), EMPTY_KEY, text), NULL_KEY)
             parts.append(pc.binary_join_element_wise(f"{name}:", filled, ""))
         return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ",")
+
+    def spelled(self, keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Record keys of log files, as `record_keys` spells them.
+
+        Args:
+            keys: record keys, each with the name of its column or without, if `either_spelling`.
+        """
+        if not self.either_spelling:
+            return keys
+        name = f"{self.record_key_fields[0]}:"
+        named = pc.starts_with(keys, name)
+        if self.names_keys:
+            return pc.if_else(named, keys, pc.binary_join_element_wise(name, keys, ""))
+        return pc.if_else(named, pc.utf8_slice_codeunits(keys, len(name)), keys)
+
+    def _check_spelling(self, texts: pa.ChunkedArray) -> None:
+        """Refuse values that can't be told from a named key.
+
+        Raises:
+            NotSupportedError: a value begins with the column's name and a colon.
+        """
+        name = f"{self.record_key_fields[0]}:"
+        if self.either_spelling and pc.any(pc.starts_with(texts, name)).as_py():
+            raise NotSupportedError(
+                f"record keys that begin with {name!r}, in a table without meta fields below version 9: deletes in log "
+                "files spell keys with the column's name or without it, and could mean another record"
+            )
 
     def partition_paths(self, table: pa.Table) -> pa.DictionaryArray:
         """The partition path of each row, as a dictionary of the distinct paths, all of them in use.

@@ -28,7 +28,8 @@ def spark_key_columns(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, str] 
 
     Returns:
         The two expressions, or None where Spark's functions can't say it (types other than string,
-        int, long, boolean and date; folders named by time): then the Arrow code must run in `mapInArrow`.
+        int, long, boolean and date; folders named by time; keys of either spelling): then the Arrow code must run in
+        `mapInArrow`.
 
     Raises:
         NotSupportedError, InvalidArgumentError, SchemaError: as `check_key_types`.
@@ -38,6 +39,8 @@ def spark_key_columns(keys: KeyGenerator, schema: pa.Schema) -> tuple[str, str] 
     if any(field_of(schema, name).type not in _EQUAL_TYPES or name in META_FIELDS for name in names):
         return None
     if any(keys.moments_of(position) is not None for position in range(len(keys.partition_fields))):
+        return None
+    if keys.either_spelling and not keys.names_keys:  # values need a look
         return None
     return _record_key(keys, schema), _partition_path(keys, schema)
 

@@ -117,7 +117,8 @@ class ChangeReader:
         if self.plan.mode is LoggingMode.DATA_BEFORE_AFTER:
             before, after = (self._struct(_one(stored[name]), block) for name in (BEFORE, AFTER))
             return _Changes(operations, before, after)
-        keys = _one(stored[CDC_RECORD_KEY])
+        logged, maker = stored[CDC_RECORD_KEY], self.plan.keys
+        keys = _one(logged if maker is None else maker.spelled(logged))
         written = None if split.after is None else _slice_of(split.after)
         after = self._found(split, keys, pc.not_equal(operations, DELETE), written, block)
         if self.plan.mode is LoggingMode.DATA_BEFORE:

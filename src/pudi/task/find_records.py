@@ -72,6 +72,10 @@ class Wanted:
         flat = _flat(keys)
         return pc.binary_join_element_wise(_flat(partitions), flat, "\0") if self.partitioned else flat
 
+    def spelled(self, keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Return record keys of log files as those of records are, see `KeyGenerator.spelled`."""
+        return keys if self.generator is None else self.generator.spelled(keys)
+
     def named(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
         """Return which record keys of a partition are wanted."""
         return pc.is_in(self.identities(keys, partition), value_set=self.keys)
@@ -147,7 +151,8 @@ class FindRecords:
         schema = pa.schema([each.with_nullable(True) for each in logged])
         for block in read_blocks(storage, file):
             if block.kind is BlockKind.DELETE:
-                yield pc.sum(wanted.named(decode_deletes(block).keys, file.partition)).as_py() or 0, nothing
+                keys = wanted.spelled(decode_deletes(block).keys)
+                yield pc.sum(wanted.named(keys, file.partition)).as_py() or 0, nothing
             elif block.kind.is_data:
                 names = None if wanted.history is None else wanted.history.names(block.instant)
                 stored = {name if names is None else names.of(name)[0] for name in schema.names}
@@ -165,7 +170,8 @@ class FindRecords:
     def _of_changes(self, stored: pa.Table, block: LogBlock, partition: str) -> Iterator[tuple[int, pa.Array]]:
         """Look through logged changes: record keys, and records before and after, as far as the mode logs them."""
         wanted = self.wanted
-        keys = _flat(stored[CDC_RECORD_KEY]) if CDC_RECORD_KEY in stored.column_names else None
+        logged = stored[CDC_RECORD_KEY] if CDC_RECORD_KEY in stored.column_names else None
+        keys = None if logged is None else _flat(wanted.spelled(logged))
         if keys is not None:
             yield pc.sum(wanted.named(keys, partition)).as_py() or 0, keys.slice(0, 0)
         for name in (BEFORE, AFTER):

@@ -152,7 +152,8 @@ class LogVersions:
         fields = [target.field(name) for name in (rule.ordering_fields if rule.compares else ())]
         found = decode_deletes(block, [field.type for field in fields])
         count = len(found.keys)
-        known = {RECORD_KEY: found.keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
+        keys = found.keys if self.merging.keys is None else self.merging.keys.spelled(found.keys)
+        known = {RECORD_KEY: keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
         names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
         columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
         # a user's merger sees a delete as a version like others
