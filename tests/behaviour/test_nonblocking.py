@@ -45,7 +45,7 @@ def new_table(path: Path, options: dict[str, str] | None = None, **arguments: An
     return pudi.Table(path / "t", options=BUCKETS | NBCC)
 
 
-@pytest.fixture(params=["9", "8"])
+@pytest.fixture(params=["9", pytest.param("8", marks=pytest.mark.slow)])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> pudi.Table:
     """A table by event time with one bucket a partition."""
     return new_table(tmp_path, {"hoodie.write.table.version": request.param})
@@ -236,6 +236,7 @@ def test_what_replaces_is_refused_by_name(table: pudi.Table, verb: str) -> None:
         ({"hoodie.index.type": "SIMPLE"}, {}, "merge-on-read table with a simple bucket index"),
         ({"hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, {}, "merge-on-read table with a simple bucket index"),
         ({"hoodie.table.cdc.enabled": "true"}, {}, "a table that logs changes"),
+        ({"hoodie.metadata.record.index.enable": "true"}, {}, "the index record_index"),
     ],
 )
 def test_other_tables_are_refused_by_name(

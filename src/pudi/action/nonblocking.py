@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pudi.action.kinds import registry
 from pudi.action.meta_client import MetaClient
 from pudi.action.write_recipe import Placement, WriteSnapshot
 from pudi.concurrency import NonBlocking
@@ -50,12 +51,12 @@ def check_nonblocking(meta: MetaClient, resolved: Options, index: Index, operati
     ):
         if contradicts:
             raise InvalidArgumentError(f"{asked} and {wrong} exclude each other: leave one of them out", table=root)
-    reason = _lacks(meta, index) or _refusal(operation)
+    reason = _lacks(meta, resolved, index) or _refusal(operation)
     if reason is not None:
         raise NotSupportedError(f"{asked} {reason}", table=root)
 
 
-def _lacks(meta: MetaClient, index: Index) -> str | None:
+def _lacks(meta: MetaClient, resolved: Options, index: Index) -> str | None:
     """What a table has or lacks that excludes it; None for nothing."""
     config = meta.config
     other = "use OPTIMISTIC_CONCURRENCY_CONTROL"
@@ -66,8 +67,9 @@ def _lacks(meta: MetaClient, index: Index) -> str | None:
         return f"{needed}, as in Hudi; {other}"
     if config.cdc_enabled:
         return f"in a table that logs changes: the records before a change wouldn't be those of its log; {other}"
-    known = (*config.metadata_partitions, *config.metadata_partitions_inflight)
-    found = next((name for name in known if name.startswith(_FROM_RECORDS)), None)
+    asked = (spec.partition for kind in registry.KINDS for spec in kind.wanted(meta, resolved))
+    indexes = (*config.metadata_partitions, *config.metadata_partitions_inflight, *asked)
+    found = next((name for name in indexes if name.startswith(_FROM_RECORDS)), None)
     if found is not None:
         return f"in a table with the index {found}: writers that don't wait for each other would contradict it; {other}"
     return None
