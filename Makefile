@@ -22,7 +22,7 @@ SPARK4_TESTS ?= tests/spark/test_quick_start.py tests/behaviour/test_sql.py test
 SPREAD ?= -n 3 --dist worksteal
 
 # Beside bench/run.py, whose results go into docs/benchmarks.md: each prints its own.
-BENCHES := soak clustering hfile metadata_listing record_index planning upkeep index_kinds logs merged_scan driver_memory import_time durability small_table first_write idle_services table_services indexed_upsert streaming sql cdc
+BENCHES := soak clustering hfile metadata_listing record_index planning upkeep index_kinds logs merged_scan driver_memory import_time durability small_table first_write idle_services table_services indexed_upsert streaming sql cdc writers early
 
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made
