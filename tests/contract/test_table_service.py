@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -31,8 +32,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountService]:
     return toy
 
 
-def _create(path: Path) -> pudi.Table:
-    pudi.create(path, SCHEMA, record_key="uuid", ordering="ts", table_type="mor")
+def _create(path: Path, partition_by: str | None = None) -> pudi.Table:
+    pudi.create(path, SCHEMA, record_key="uuid", ordering="ts", partition_by=partition_by, table_type="mor")
     return pudi.Table(path)
 
 
@@ -109,7 +110,7 @@ def test_the_shell_schedules_and_runs_it(tmp_path: Path, service: CountService) 
 
 def test_every_verb_works_on_a_table_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "SERVICES", [*registry.SERVICES, CountService()])
-    trips = _create(tmp_path / "trips")
+    trips = _create(tmp_path / "trips", partition_by="city")
     trips.bulk_insert(table([trip(number, 1) for number in range(6)]))
     trips.savepoint()
     verbs: list[Callable[[], object]] = [
@@ -117,12 +118,16 @@ def test_every_verb_works_on_a_table_that_has_it(tmp_path: Path, monkeypatch: py
         lambda: trips.upsert(table([trip(number, 2) for number in range(4)])),
         lambda: trips.delete(table([trip(0, 3)])),
         lambda: trips.update({"rider": "'nobody'"}, "ts = 2"),
+        lambda: _merge(trips, table([trip(1, 3), trip(10, 3)])),
+        lambda: trips.delete(where="uuid = 'k0010'"),
         lambda: trips.schedule("count"),
         trips.run_pending,
         trips.compact,
         trips.cluster,
         trips.clean,
         lambda: trips.insert_overwrite(table([trip(8, 4), trip(9, 4)])),
+        lambda: trips.delete_partitions(["nyc"]),
+        lambda: trips.insert_overwrite_table(table([trip(8, 5)])),
         lambda: trips.rollback(_last(trips)),
         lambda: trips.restore(trips.savepoints()[0].instant),
         lambda: trips.repair(confirm=lambda plan: True),
@@ -139,6 +144,10 @@ def test_every_verb_works_on_a_table_that_has_it(tmp_path: Path, monkeypatch: py
     for command in (["check"], ["doctor"], ["show"], ["history"], ["files"]):
         shown = CliRunner().invoke(app, [*command, str(tmp_path / "trips")])
         assert shown.exit_code == 0, shown.output
+
+
+def _merge(trips: pudi.Table, rows: pa.Table) -> None:
+    trips.merge(rows, on="uuid").when_matched_update().when_not_matched_insert().execute()
 
 
 def _last(trips: pudi.Table) -> str:
