@@ -1,4 +1,4 @@
-"""Tables without meta fields beside those with them, version 5 beside 6: `python bench/old_and_slim.py [ROWS]`."""
+"""Tables without meta fields beside those with them, old versions beside 6: `python bench/old_and_slim.py [ROWS]`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _seconds(run: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-def _written(folder: Path, rows: pa.Table, changed: pa.Table, options: dict[str, str]) -> list[float]:
-    made = pudi.create(folder, rows.schema, record_key="id", ordering="ts", options=options)
+def _written(folder: Path, rows: pa.Table, changed: pa.Table, options: dict[str, str], kind: str) -> list[float]:
+    made = pudi.create(folder, rows.schema, record_key="id", ordering="ts", table_type=kind, options=options)
     steps: list[Callable[[], object]] = [lambda: made.bulk_insert(rows), lambda: made.upsert(changed)]
     return [_seconds(step) for step in [*steps, lambda: made.scan().to_arrow()]]
 
@@ -45,11 +45,12 @@ def main(count: int) -> None:
     rows = _rows(count)
     few = rows.take(pa.array(np.random.default_rng(2).choice(count, count // 10, replace=False)))
     kinds = {"with meta fields": {}, "without": {"hoodie.populate.meta.fields": "false"}}
-    taken: dict[str, list[list[float]]] = {name: [] for name in kinds}
+    taken: dict[str, list[list[float]]] = {f"{kind}, {name}": [] for kind in ("cow", "mor") for name in kinds}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(_ROUNDS):
-            for name, options in kinds.items():
-                taken[name].append(_written(Path(folder) / f"{turn}{name}", rows, few, options))
+            for about, times in taken.items():
+                kind, _, name = about.partition(", ")
+                times.append(_written(Path(folder) / f"{turn}{about}", rows, few, kinds[name], kind))
         for name, times in taken.items():
             medians = [statistics.median(column) for column in zip(*times, strict=True)]
             print(f"{name}: bulk insert {medians[0]:.2f}, upsert of a tenth {medians[1]:.2f}, read {medians[2]:.2f} s")
@@ -64,8 +65,8 @@ def _read_old(path: Path, rows: pa.Table, few: pa.Table) -> None:
     properties = path / ".hoodie" / "hoodie.properties"
     lines = properties.read_text().splitlines()
     text = "".join(f"{line}\n" for line in lines if not line.startswith("hoodie.table.checksum"))
-    times: dict[str, list[float]] = {"6": [], "5": []}
-    for version in ["6", "5"] * _ROUNDS:
+    times: dict[str, list[float]] = {"6": [], "5": [], "4": []}
+    for version in [*times, *reversed(times)] * _ROUNDS:
         properties.write_text(text.replace("hoodie.table.version=6", f"hoodie.table.version={version}"))
         times[version].append(_seconds(lambda: pudi.Table(path).scan().to_arrow()))
     for version, taken in times.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -16,7 +16,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 from pyarrow import orc
 
@@ -25,14 +24,22 @@ from pudi.context.cached import cached_property
 from pudi.errors import CorruptError, NotSupportedError, PudiError
 from pudi.filegroup.basefile import RecordFooter, corrupt_file, stored_columns
 from pudi.filegroup.opening import open_whole
+from pudi.filegroup.orc_types import as_instants, as_stored, holds_type, with_clocks
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
-from pudi.format.orc_tail import OrcTail, decode_tail, in_zone_gmt, tail_bytes, with_notes, zone_of_stripe
+from pudi.format.orc_tail import (
+    OrcTail,
+    decode_tail,
+    has_null_keys,
+    in_zone_gmt,
+    tail_bytes,
+    with_notes,
+    zone_of_stripe,
+)
 from pudi.format.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE, MAX_RECORD_KEY, MIN_RECORD_KEY, bloom_filter_in
 from pudi.record.zones import Zone
 from pudi.schema import avro_to_arrow
 from pudi.schema.nested import cast_array
-from pudi.schema.types import is_any_list
 from pudi.storage import temporary_errors, temporary_file
 
 ORC_EXTENSION = "orc"
@@ -46,8 +53,6 @@ _LAST_BYTES = 256
 _EPOCH = datetime(2015, 1, 1)
 """Timestamps are stored as seconds since then, in their writer's time zone."""
 _EPOCH_MILLIS = 1_420_070_400_000
-_MOST_MICROS = ((1 << 63) - 1) // 1000 - 14 * 3_600_000_000
-"""Microseconds since 1970 of which pyarrow reads no more, as it counts nanoseconds; less what zones may differ by."""
 _OUT_OF_RANGE = "out of range for nanosecond"
 _GMT = frozenset({"GMT", "UTC", "Etc/UTC"})
 _SHORT_GMT = frozenset({"", "Z"})
@@ -132,8 +137,10 @@ class OrcFileReader:
         """
         names = self._schema.names if columns is None else list(columns)
         wanted = range(self.num_groups) if groups is None else groups
-        timed = any(_holds_timestamps(self._stored.field(name).type) for name in names)
+        timed = any(holds_type(self._stored.field(name).type, pt.is_timestamp) for name in names)
         stored, schema = (pa.schema([kind.field(name) for name in names]) for kind in (self._stored, self._schema))
+        if any(holds_type(self._stored.field(name).type, pt.is_map) for name in names):
+            self._check_map_keys()
         file, shifts = self._in_gmt if timed else (self._file, ())
         made = []
         for number in wanted:
@@ -169,12 +176,12 @@ class OrcFileReader:
         except (PudiError, UnicodeDecodeError):  # a note of no use: columns are as they are stored
             said = None
         types = {} if said is None else {field.name: field.type for field in said}
-        return pa.schema([field.with_type(_with_clocks(field.type, types.get(field.name))) for field in stored])
+        return pa.schema([field.with_type(with_clocks(field.type, types.get(field.name))) for field in stored])
 
     def _typed(self, column: pa.ChunkedArray, field: pa.Field, shift: int) -> pa.ChunkedArray:
         if column.type == field.type:
             return column
-        leaf = partial(_as_instants, shift=shift)
+        leaf = partial(as_instants, shift=shift)
         chunks = [cast_array(chunk, field.type, field.name, leaf, fill=False) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=field.type)
 
@@ -186,15 +193,13 @@ class OrcFileReader:
             CorruptError: its end is damaged.
             NotSupportedError: a stripe's time zone isn't known here.
         """
+        tail = self._tail
         try:
-            size = self._source.seek(0, os.SEEK_END)
-            last = self._ranged(max(0, size - _LAST_BYTES), size)
-            tail = decode_tail(self._ranged(max(0, size - tail_bytes(last)), size), size)
-            zones = [self._zone(stripe.start + stripe.body, stripe.footer, tail) for stripe in tail.stripes]
+            zones = [zone_of_stripe(each, tail) for each in self._stripe_footers()]
             if _GMT.issuperset(zones):
                 return self._file, ()
             known = {zone: self._ahead(zone) for zone in set(zones)}
-            moved = orc.ORCFile(pa.BufferReader(in_zone_gmt(self._ranged(0, size), tail)))
+            moved = orc.ORCFile(pa.BufferReader(in_zone_gmt(self._ranged(0, tail.size), tail)))
         except (CorruptError, pa.ArrowException, OSError) as error:
             raise self.corrupt(error) from error
         return moved, tuple(known[zone] for zone in zones)
@@ -217,8 +222,27 @@ class OrcFileReader:
             ) from error
         return _EPOCH_MILLIS * 1000 - round(moment * 1_000_000)
 
-    def _zone(self, start: int, length: int, tail: OrcTail) -> str:
-        return zone_of_stripe(self._ranged(start, start + length), tail)
+    @cached_property
+    def _tail(self) -> OrcTail:
+        size = self._source.seek(0, os.SEEK_END)
+        try:
+            last = self._ranged(max(0, size - _LAST_BYTES), size)
+            return decode_tail(self._ranged(max(0, size - tail_bytes(last)), size), size)
+        except (CorruptError, OSError) as error:
+            raise self.corrupt(error) from error
+
+    def _stripe_footers(self) -> Iterator[bytes]:
+        for stripe in self._tail.stripes:
+            start = stripe.start + stripe.body
+            yield self._ranged(start, start + stripe.footer)
+
+    def _check_map_keys(self) -> None:
+        try:
+            damaged = any(has_null_keys(each, self._tail) for each in self._stripe_footers())
+        except OSError as error:
+            raise self.corrupt(error) from error
+        if damaged:
+            raise self.corrupt("it has maps with keys that are null")
 
     def _ranged(self, start: int, end: int) -> bytes:
         self._source.seek(start)
@@ -295,88 +319,10 @@ class OrcBaseWriter:
             for rows in parts:
                 own = stored_columns(rows, populated=self.populated)
                 footer.add(own)
-                writer.write(_as_stored(own))
+                writer.write(as_stored(own))
 
     def _noted(self, content: pa.Buffer, footer: RecordFooter) -> pa.Buffer:
         said = footer.metadata(self.avro_schema)
         notes = {name.decode(): said[name] for name in _NOTES if name in said}
         notes[AVRO_SCHEMA.decode()] = self.avro_schema.encode()
         return pa.py_buffer(b"".join(with_notes(content, notes)))
-
-
-def _with_clocks(stored: pa.DataType, said: pa.DataType | None) -> pa.DataType:
-    """Return a stored type whose points in time are instants, or local where the Avro type says so."""
-    if pt.is_timestamp(stored):
-        return pa.timestamp("us", "UTC")
-    if said is not None and pt.is_int64(stored) and pt.is_timestamp(said) and said.tz is None:
-        return said
-    if pt.is_struct(stored):
-        inner = {} if said is None or not pt.is_struct(said) else {field.name: field.type for field in said}
-        return pa.struct([field.with_type(_with_clocks(field.type, inner.get(field.name))) for field in stored])
-    if pt.is_map(stored):
-        item = said.item_type if said is not None and pt.is_map(said) else None
-        return pa.map_(stored.key_field, stored.item_field.with_type(_with_clocks(stored.item_type, item)))
-    if is_any_list(stored):
-        item = said.value_type if said is not None and is_any_list(said) else None
-        return pa.list_(stored.value_field.with_type(_with_clocks(stored.value_type, item)))
-    return stored
-
-
-def _as_instants(array: pa.Array, target: pa.DataType, path: str, *, shift: int) -> pa.Array:
-    if pt.is_timestamp(array.type):
-        try:
-            micros = pc.cast(array, pa.timestamp("us", array.type.tz))
-        except pa.ArrowInvalid:  # of other writers, with nanoseconds, which Hudi leaves out (AvroOrcUtils)
-            micros = pc.cast(pc.floor_temporal(array, unit="microsecond"), pa.timestamp("us", array.type.tz))
-        array = pc.subtract(pc.cast(micros, pa.int64()), shift) if array.type.tz is None and shift else micros
-    return pc.cast(array, target)
-
-
-def _holds_timestamps(kind: pa.DataType) -> bool:
-    return pt.is_timestamp(kind) or any(_holds_timestamps(kind.field(n).type) for n in range(kind.num_fields))
-
-
-def _as_stored(rows: pa.Table) -> pa.Table:
-    """Return rows in types that ORC has: timestamps without a zone, in GMT; local ones as longs (AvroOrcUtils)."""
-    columns = []
-    for field in rows.schema:
-        target = _stored_type(field.type)
-        column = rows[field.name]
-        if target != column.type:
-            chunks = [cast_array(chunk, target, field.name, _plain_cast, fill=False) for chunk in column.chunks]
-            column = pa.chunked_array(chunks, type=target)
-        columns.append(column)
-    return pa.table(columns, names=rows.column_names)
-
-
-def _plain_cast(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-    if pt.is_timestamp(target):
-        least, most = (value.as_py() for value in pc.min_max(pc.cast(array, pa.int64())).values())
-        if least is not None and not -_MOST_MICROS <= least <= most <= _MOST_MICROS:
-            raise NotSupportedError(
-                f"column {path!r} has timestamps before 1678 or after 2261, which readers of ORC files in Arrow can't "
-                "hold: write the table's base files in Parquet"
-            )
-    return pc.cast(array, target)
-
-
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    if pt.is_dictionary(kind):
-        return _stored_type(kind.value_type)
-    if pt.is_timestamp(kind):
-        return pa.int64() if kind.tz is None else pa.timestamp("us")
-    if pt.is_fixed_size_binary(kind):
-        return pa.binary()
-    return _rebuilt(kind, _stored_type)
-
-
-def _rebuilt(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Return a nested type with its inner types changed; others as they are."""
-    if pt.is_struct(kind):
-        return pa.struct([field.with_type(change(field.type)) for field in kind])
-    if pt.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(change(key.type)), item.with_type(change(item.type)))
-    if is_any_list(kind):
-        return pa.list_(kind.value_field.with_type(change(kind.value_type)))
-    return kind

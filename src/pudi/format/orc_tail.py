@@ -26,9 +26,11 @@ _MOST_VARINT = 10
 _CHUNK_HEADER = 3
 # fields of the messages
 _FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE, _METADATA_LENGTH = 1, 2, 3, 5
-_STRIPES, _NOTES = 3, 5
+_STRIPES, _TYPES, _NOTES = 3, 4, 5
 _STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS = 1, 2, 3, 4, 5
 _ZONE = 3
+_TYPE_KIND, _TYPE_PARTS, _MAP = 1, 2, 11
+_STREAMS, _STREAM_KIND, _STREAM_COLUMN, _PRESENT = 1, 1, 2, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class OrcTail:
         block_size: bytes of a decompressed chunk at most.
         stripes: the stripes.
         notes: what the writer noted (user metadata), by name.
+        map_keys: numbers of the columns that are keys of maps.
     """
 
     size: int
@@ -71,6 +74,7 @@ class OrcTail:
     block_size: int
     stripes: tuple[OrcStripe, ...]
     notes: Mapping[str, bytes]
+    map_keys: frozenset[int]
 
 
 def tail_bytes(last: bytes) -> int:
@@ -112,7 +116,33 @@ def decode_tail(content: bytes, size: int) -> OrcTail:
             raise CorruptError("an ORC footer with a note that is none")
         notes[name.decode("utf-8", "replace")] = text
     start = size - (len(content) - end) - length
-    return OrcTail(size, start, footer, postscript, kind, block_size, tuple(stripes), notes)
+    map_keys = frozenset(number for each in _messages(footer, _TYPES) for number in _map_key(each))
+    return OrcTail(size, start, footer, postscript, kind, block_size, tuple(stripes), notes, map_keys)
+
+
+def _map_key(kind: bytes) -> Iterator[int]:
+    """Yield the number of a map's key column, which comes before that of its values; nothing of other types."""
+    fields = list(_fields(kind))
+    if (_TYPE_KIND, _MAP) in fields:
+        parts = next((value for field, value in fields if field == _TYPE_PARTS), None)
+        yield parts if isinstance(parts, int) else _varint(parts or b"", 0)[0]
+
+
+def has_null_keys(content: bytes, tail: OrcTail) -> bool:
+    """Return whether a stripe says that keys of maps may be null, at which Arrow's reader ends the process.
+
+    Args:
+        content: the stripe's footer as it is stored.
+        tail: the end of the file.
+
+    Raises:
+        CorruptError: it's damaged.
+    """
+    for stream in _messages(_decompressed(content, tail.kind, tail.block_size), _STREAMS):
+        said = dict(_fields(stream))
+        if _number(said, _STREAM_KIND) == _PRESENT and _number(said, _STREAM_COLUMN) in tail.map_keys:
+            return True
+    return False
 
 
 def zone_of_stripe(content: bytes, tail: OrcTail) -> str:

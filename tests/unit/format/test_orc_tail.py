@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.format.orc_tail import OrcTail, decode_tail, in_zone_gmt, tail_bytes, with_notes, zone_of_stripe
+from pudi.format.orc_tail import (
+    OrcTail,
+    decode_tail,
+    has_null_keys,
+    in_zone_gmt,
+    tail_bytes,
+    with_notes,
+    zone_of_stripe,
+)
 
 ROWS = pa.table({"id": [f"k{n}" for n in range(3000)], "at": pa.array(range(3000), pa.timestamp("us"))})
 
@@ -53,6 +61,25 @@ def test_stripes_say_gmt(stripe: int) -> None:
     footers = [moved[end : end + each.footer] for end, each in zip(ends, there.stripes, strict=True)]
     assert {zone_of_stripe(footer, there) for footer in footers} == {"GMT"}
     assert [each.rows for each in there.stripes] == [each.rows for each in tail.stripes]
+
+
+@pytest.mark.parametrize("codec", ["uncompressed", "zlib"])
+def test_keys_of_maps_that_may_be_null(codec: str) -> None:
+    """Arrow's reader ends the process at one."""
+    sink, kind = pa.BufferOutputStream(), pa.map_(pa.string(), pa.int64())
+    rows = pa.table({"id": ["a"], "in": pa.array([{"m": [("x", None)]}], pa.struct({"m": kind}))})
+    with orc.ORCWriter(sink, compression=codec) as writer:
+        writer.write(rows)
+    content = bytes(sink.getvalue())
+    tail = _tail(content)
+    assert tail.map_keys == {4}  # after the row, id, in, and m
+    [stripe] = tail.stripes
+    footer = content[stripe.start + stripe.body :][: stripe.footer]
+    assert not has_null_keys(footer, tail)
+    for column in (4, 5):
+        stream = bytes([10, 4, 8, 0, 16, column])  # its presence
+        stored = stream if codec == "uncompressed" else (len(stream) << 1 | 1).to_bytes(3, "little") + stream
+        assert has_null_keys(footer + stored, tail) == (column == 4)
 
 
 def test_what_is_no_file() -> None:
