@@ -150,6 +150,9 @@ def test_a_savepoint_outlives_a_compaction_that_was_pending_when_it_was_made(tmp
         mine.compact()
     assert mine.clean(options={"hoodie.clean.commits.retained": "1"}) is not None
     assert_same(rows(mine, as_of=saved.instant), state)
+    mine.restore(saved.instant)
+    assert_same(rows(mine), state, ("_hoodie_file_name",))
+    assert mine.check().ok
 
 
 @pytest.mark.sampled(3)

@@ -175,8 +175,19 @@ class Kept:
             replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
         """
         for file_slice in self.old(group, replaced_at):
-            if not any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files):
+            saved = any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files)
+            if not saved and file_slice.instant not in self._restored(group, replaced_at):
                 yield file_slice
+
+    def _restored(self, group: FileGroup, replaced_at: str | None) -> set[str]:
+        """Return the slices that are the newest ones after a restore to a savepoint, by their instants.
+
+        A savepoint doesn't name them where they were pending when it was made: a restore takes no compaction back that
+        was requested before the saved commit.
+        """
+        times = [each for each in self.savepoints if replaced_at is None or each < replaced_at]
+        newest = (next((s.instant for s in group.slices if s.instant <= time), None) for time in times)
+        return {instant for instant in newest if instant is not None}
 
     def old(self, group: FileGroup, replaced_at: str | None) -> Sequence[SliceFiles]:
         """Return the slices of a file group that neither the policy nor a pending plan keeps, as `unneeded`."""
