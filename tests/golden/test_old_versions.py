@@ -152,6 +152,18 @@ def test_version_7_is_one_of_layout_1(tmp_path: Path) -> None:
     assert_same(from_arrow(pudi.Table(path).scan().to_arrow()), expected, META_FIELDS)
 
 
+def test_what_doctor_says(golden_folder: Path) -> None:
+    first = pudi.Table(Golden("v1_cow_basic").unpack(golden_folder)).doctor()
+    assert first.facts["partitioned by"].startswith("not said")
+    who = {each.who: (each.reads, each.writes, each.why) for each in first.access}
+    assert who["Apache Hudi 1.1, 1.2"][:2] == (False, False)
+    assert "finds no rows" in who["Apache Hudi 1.1, 1.2"][2]
+    third = pudi.Table(Golden("v3_mor_basic").unpack(golden_folder)).doctor()
+    who = {each.who: (each.reads, each.writes, each.why) for each in third.access}
+    assert who["Apache Hudi 1.1, 1.2"][:2] == (True, False)
+    assert who["Apache Hudi 0.14, 0.15"][:2] == (True, True)
+
+
 def test_a_write_that_died_in_version_0_is_refused(tmp_path: Path) -> None:
     path = _old(tmp_path, "v1_cow_basic", 0)
     (path / ".hoodie" / "20270101000000.commit.requested").touch()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, errors, opened, pairs, plain
 from pudi.cli.reports import add, number, report, size, time
+from pudi.config.checks import SAYS_ITS_KEYS
 
 if TYPE_CHECKING:
     from pudi.table.description import TableDescription
@@ -60,8 +61,9 @@ def _show(found: TableDescription, out: Console) -> None:
 def _facts(found: TableDescription) -> Iterator[tuple[str, str]]:
     yield "table", f"{found.name}, at {found.path}"
     yield "type", f"{found.table_type} of version {found.version}, {found.base_file_format}, time zone {found.timezone}"
-    yield "record key", f"{_listed(found.record_key) or 'generated'} ({found.key_generator})"
-    yield "partitioned by", _listed(found.partition_fields) or "nothing"
+    said = found.version >= SAYS_ITS_KEYS
+    yield "record key", f"{_listed(found.record_key) or ('generated' if said else 'not said')} ({found.key_generator})"
+    yield "partitioned by", _listed(found.partition_fields) or ("nothing" if said else "not said")
     merged = f" ({found.merge_mode})" if found.merge_mode else ""
     yield "ordering", (_listed(found.ordering_fields) or "none, the later commit wins") + merged
     yield "columns", _listed([f"{each.name} {each.type}" for each in found.columns], _COLUMNS)

@@ -13,15 +13,18 @@ from pudi.errors import NotSupportedError
 from pudi.table.diagnosis import Access
 from pudi.version import __version__
 
+_OLD = frozenset({2, 3, 4, 5})
 _HUDI = (
-    ("Apache Hudi 0.14, 0.15", frozenset({6}), frozenset({6})),
+    ("Apache Hudi 0.14, 0.15", _OLD | {6}, _OLD | {6}),
     ("Apache Hudi 1.0", frozenset({6, 8}), frozenset({6, 8})),
-    ("Apache Hudi 1.1, 1.2", frozenset({6, 8, 9}), frozenset({6, 8, 9})),
+    ("Apache Hudi 1.1, 1.2", _OLD | {6, 8, 9}, frozenset({6, 8, 9})),
 )
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
 _BY_SPARK = "from Spark it can't read {} base files (tried with 1.2); its Java readers can"
 _UPGRADES = f"it upgrades the table to its own version when it writes, unless {WriteOptions.auto_upgrade} is false"
+_READS_ONLY = "it neither writes nor upgrades tables below version 6 (tried with 1.2)"
+_SILENT = "the table's properties don't say its partitions, so it finds no rows (tried with 1.2)"
 _NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
 
 
@@ -39,7 +42,13 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
     for who, read, written in _HUDI:
         known = config.version in read
         upgrades = known and config.version in written and config.version < _NEWEST[who]
-        reason = _UPGRADES if upgrades else "" if known else f"it doesn't know version {config.version}"
+        if upgrades:
+            reason = _UPGRADES
+        elif known:
+            reason = "" if config.version in written else _READS_ONLY
+        else:
+            silent = config.version < min(_OLD) and not config.partition_fields
+            reason = _SILENT if silent else f"it doesn't know version {config.version}"
         if config.base_file_format != "PARQUET":
             known, reason = False, _BY_SPARK.format(config.base_file_format)
         yield Access(who, known, known and config.version in written, reason)

@@ -13,6 +13,7 @@ from pudi.action.services.clustering_gain import LayoutStats, last_clustering
 from pudi.action.upgrade_intent import read_intent
 from pudi.concurrency import Liveness
 from pudi.config import CleanOptions, MetadataOptions, Options, WriteOptions
+from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
@@ -37,6 +38,7 @@ _MIB = 1 << 20
 _EDGES = (1, 8, 32, 100, 250, 1024)
 """Sizes in MiB at which the classes of the histogram end."""
 
+_BY_WRITERS = "not said: the options of its writers"
 _MANY_LOGS, _MANY_FILES = 10, 20
 """Log files of one file group from which on reads suffer; small files of a partition that are worth a word."""
 _BLOCKED_AFTER_MS = 60 * 60 * 1000
@@ -94,15 +96,15 @@ def _is_data(path: str) -> bool:
 
 def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
     config = meta.config
-    commits = timeline.commits
+    commits, said = timeline.commits, config.version >= SAYS_ITS_KEYS
     facts = {
         "name": config.name,
         "version": str(config.version),
         "timeline layout": str(config.layout_version),
         "type": config.table_type,
         "base files": config.base_file_format,
-        "record key": ", ".join(config.record_key_fields) or "generated",
-        "partitioned by": ", ".join(config.partition_fields) or "nothing",
+        "record key": ", ".join(config.record_key_fields) or ("generated" if said else _BY_WRITERS),
+        "partitioned by": ", ".join(config.partition_fields) or ("nothing" if said else _BY_WRITERS),
         "ordering": ", ".join(config.ordering_fields) or "commit time",
         "key generator": config.key_generator_type,
         "merge mode": str(config.merge_mode or "not said"),
