@@ -50,7 +50,7 @@ def with_version(config: TableConfig, version: int, columns: Collection[str], ta
         NotSupportedError: that version can't say what the table does.
     """
     if version not in TABLE_VERSIONS:
-        raise InvalidArgumentError(f"version {version}: pudi writes tables of versions 6, 8 and 9", table=table)
+        raise InvalidArgumentError(f"version {version!r}: pudi writes tables of versions 6, 8 and 9", table=table)
     properties = config.to_properties()
     for step in _steps(config.version, version):
         properties = step(properties, columns, table)
