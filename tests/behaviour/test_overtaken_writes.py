@@ -72,3 +72,36 @@ def test_keys_that_a_clustering_moves_while_they_are_looked_up_are_no_new_ones(
         ("k0012", 2),
     ]
     assert mine.check().ok, str(mine.check())
+
+
+@pytest.mark.parametrize(("version", "verb"), [(6, "insert_overwrite"), (9, "upsert")])
+def test_a_savepoint_keeps_a_write_that_was_requested_before_and_completes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, verb: str
+) -> None:
+    """The state of a commit goes by requested times; when the savepoint was made, this file wasn't there."""
+    monkeypatch.setattr("pudi.action.hooks.validators._REGISTERED", {})
+    pudi.create(tmp_path / "t", SCHEMA, **Layout(version=version).create_arguments())
+    alone = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false"}
+    mine = pudi.Table(tmp_path / "t", alone)
+    mine.insert(table([trip(0, 1), trip(1, 1)]))
+    saved = list[str]()
+
+    def save(*_: object) -> None:
+        if not saved:
+            saved.append(pudi.Table(mine.path, alone).upsert(table([trip(1, 2)])).instant)
+            pudi.Table(mine.path, alone).savepoint(saved[0])
+
+    pudi.register_validator("save", save)
+    slow = pudi.Table(mine.path, alone | {"hoodie.precommit.validators": "save"})
+    own = getattr(slow, verb)(table([trip(0, 5), trip(3, 5)]))
+    assert own.instant < saved[0]
+    before = mine.scan(as_of=saved[0]).to_arrow().sort_by("uuid")
+    assert before["ts"].to_pylist() == [5, 2, 5]
+    for ts in range(6, 10):
+        mine.insert_overwrite(table([trip(0, ts)]))
+    assert mine.clean(options={"hoodie.clean.commits.retained": "1"})
+    assert mine.scan(as_of=saved[0]).to_arrow().sort_by("uuid").equals(before)
+    mine.delete_savepoint(saved[0])
+    assert mine.clean(options={"hoodie.clean.commits.retained": "1"})
+    with pytest.raises(pudi.NotFoundError):
+        mine.scan(as_of=saved[0]).to_arrow()

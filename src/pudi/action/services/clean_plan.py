@@ -15,7 +15,15 @@ from pudi.action.meta_client import MetaClient
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
-from pudi.format import CDC_SUFFIX, Action, CompactionOperation, State, instant_to_millis, millis_to_instant
+from pudi.format import (
+    CDC_SUFFIX,
+    Action,
+    CompactionOperation,
+    State,
+    instant_to_millis,
+    millis_to_instant,
+    parse_data_file,
+)
 from pudi.format.clean import CleanPlan
 from pudi.format.clustering_plan import decode_clustering_plan
 from pudi.timeline import Instant, Timeline
@@ -132,6 +140,29 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     return found
 
 
+def saved_slices(group: FileGroup, replaced_at: str | None, savepoints: Iterable[str]) -> list[SliceFiles]:
+    """Return the slices of a file group that readers of savepoints see.
+
+    A savepoint names the files that were there when it was made. A write that was requested before its commit and
+    completed later, a compaction too, belongs to its state, which goes by requested times, and which a restore leaves.
+    Hudi's cleans delete the files of these.
+
+    Args:
+        group: the file group.
+        replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
+        savepoints: requested times of the commits that have one.
+    """
+    wanted = [each for each in savepoints if replaced_at is None or each < replaced_at]
+    found = (next((s for s in group.slices if _begin(s) <= each), None) for each in wanted)
+    return [each for each in found if each is not None]
+
+
+def _begin(file_slice: SliceFiles) -> str:
+    """The requested time of a slice's base file; without one, the least one in the names of its log files."""
+    names = (parse_data_file(path.rpartition("/")[2]) for path in file_slice.files)
+    return file_slice.instant or min((each.instant for each in names if each is not None), default="")
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What a clean keeps of file groups.
@@ -174,20 +205,11 @@ class Kept:
             group: the file group.
             replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
         """
+        saved = saved_slices(group, replaced_at, self.savepoints)
         for file_slice in self.old(group, replaced_at):
-            saved = any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files)
-            if not saved and file_slice.instant not in self._restored(group, replaced_at):
+            named = any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files)
+            if not named and file_slice not in saved:
                 yield file_slice
-
-    def _restored(self, group: FileGroup, replaced_at: str | None) -> set[str]:
-        """Return the slices that are the newest ones after a restore to a savepoint, by their instants.
-
-        A savepoint doesn't name them where they were pending when it was made: a restore takes no compaction back that
-        was requested before the saved commit.
-        """
-        times = [each for each in self.savepoints if replaced_at is None or each < replaced_at]
-        newest = (next((s.instant for s in group.slices if s.instant <= time), None) for time in times)
-        return {instant for instant in newest if instant is not None}
 
     def old(self, group: FileGroup, replaced_at: str | None) -> Sequence[SliceFiles]:
         """Return the slices of a file group that neither the policy nor a pending plan keeps, as `unneeded`."""

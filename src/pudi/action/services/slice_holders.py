@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pudi.action.meta_client import MetaClient
-from pudi.action.services.clean_plan import Kept, pending_slices, savepointed_names
+from pudi.action.services.clean_plan import Kept, pending_slices, saved_slices, savepointed_names
 from pudi.config import CleanOptions
 from pudi.filegroup import FileGroup, SliceFiles
 from pudi.timeline import Timeline
@@ -79,7 +79,7 @@ class SliceHolders:
                     found.append(self._policy())
                 if plan is not None and planned:
                     found.append(Holder(PLAN, f"the pending {plan[0]} {plan[1]}", plan[1]))
-            yield file_slice, (*found, *self._savepoints(file_slice))
+            yield file_slice, (*found, *self._savepoints(file_slice, group, replaced_at))
 
     def _policy(self) -> Holder:
         if self.kept is None:
@@ -89,8 +89,8 @@ class SliceHolders:
         first = self.kept.retained.requested
         return Holder(POLICY, f"the policy retains the commits from {first} on", first)
 
-    def _savepoints(self, file_slice: SliceFiles) -> Iterator[Holder]:
+    def _savepoints(self, file_slice: SliceFiles, group: FileGroup, replaced_at: str | None) -> Iterator[Holder]:
         names = {path.rpartition("/")[2] for path in file_slice.files}
         for requested, names_kept in self.savepoints.items():
-            if not names.isdisjoint(names_kept):
+            if not names.isdisjoint(names_kept) or file_slice in saved_slices(group, replaced_at, [requested]):
                 yield Holder(SAVEPOINT, f"the savepoint {requested}", requested)
