@@ -41,7 +41,7 @@ LIMITS = [
             "mor9 hashing | older completed deltacommit",
             "mor9 indexed | older completed deltacommit",
             "mor6 unlisted | older completed deltacommit",
-            "v5_mor_basic | older completed deltacommit",
+            "v?_mor_basic | older completed deltacommit",
             "cow_v9_clustered | older completed replacecommit",
         ),
         ("gone",),
