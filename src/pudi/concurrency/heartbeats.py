@@ -124,10 +124,10 @@ def is_dead(facts: bytes, beat_ms: int, context: Context, *, expires_after_ms: i
         context: the clock.
         expires_after_ms: age from which it counts no more.
     """
-    dead = _known_dead(facts)
+    dead, age_ms = _known_dead(facts), context.clock.now_ms() - beat_ms
     if not dead:
         patience = 1 if dead is None else _HUNG_AFTER
-        return context.clock.now_ms() - beat_ms > patience * expires_after_ms
+        return age_ms > patience * expires_after_ms
     return dead
 
 
