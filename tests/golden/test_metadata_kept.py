@@ -12,8 +12,8 @@ from support.golden import Golden, tables
 from support.metadata import assert_listing, metadata_partitions, timeline_of
 from support.rows import assert_same, from_arrow
 
-NOT_WRITTEN = ("cdc", "orc", "nometa", "autokey", "v5_")
-"""Parts of names of tables that aren't written yet, for other reasons than their metadata tables."""
+NOT_WRITTEN = ("cdc", "orc", "nometa", "autokey", *(f"v{version}_" for version in range(6)))
+"""Parts of names of tables that aren't written, or elsewhere: those below version 6 must be upgraded first."""
 CASES = [each for each in tables("") if not any(part in each.name for part in NOT_WRITTEN)]
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _CLASSES = (
     "ArrowIteratorServer",
     "PythonSQLUtils",
@@ -42,7 +44,7 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
         "spark.local.dir": str(folder / "local"),
         # A test's work is short: compiling a query, or optimising the machine's code, costs more than it brings. The
         # session on Spark 4 compiles its queries, as a user's does.
-        **({"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} if conf else {}),
+        **(_INTERPRETED if conf else {}),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -Xmn640m "
         f"-Duser.timezone=UTC -Djava.io.tmpdir={folder}",
         **conf,
@@ -53,6 +55,19 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
     session.sparkContext.setLogLevel("ERROR")
     _keep_classes(session._jvm)
     return session
+
+
+@contextmanager
+def compiled(spark: Any) -> Iterator[None]:
+    """Let a session compile its queries, as a user's does."""
+    before = {name: spark.conf.get(name) for name in _INTERPRETED}
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _keep_classes(jvm: Any) -> None:
