@@ -33,6 +33,16 @@ from support.zookeeper import serve_zookeeper
 KEY = "hoodie.write.lock."
 LOCKS = "org.apache.hudi.client.transaction.lock."
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
+HUDI = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.upsert.shuffle.parallelism": "1",
+}
+"""Options of Apache Hudi's writer beside others."""
 
 
 @dataclass(frozen=True)
@@ -159,13 +169,7 @@ def _run_hudi(barrier: Barrier, case: Case, seconds: float) -> Told:
     told = Told()
     session = spark.start(Path(tempfile.mkdtemp()), hudi.SESSION)
     options = {
-        "hoodie.table.name": "t",
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.partitionpath.field": "part",
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-        "hoodie.clean.failed.writes.policy": "LAZY",
-        "hoodie.upsert.shuffle.parallelism": "1",
+        **HUDI,
         f"{KEY}client.wait_time_ms_between_retry": "500",
         f"{KEY}wait_time_ms_between_retry": "100",
         **case.options,

@@ -19,24 +19,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-from contention import LOCKS, Told, in_ms, watch_lock
+from contention import HUDI, KEY, LOCKS, SCHEMA, Told, in_ms, watch_lock
 
 import pudi
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 
-SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 ROWS = 10
-HUDI = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.partitionpath.field": "part",
-    "hoodie.datasource.write.operation": "upsert",
-    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
-    "hoodie.clean.failed.writes.policy": "LAZY",
-    "hoodie.write.lock.provider": f"{LOCKS}FileSystemBasedLockProvider",
-    "hoodie.write.lock.wait_time_ms_between_retry": "100",
-    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
-    "hoodie.upsert.shuffle.parallelism": "1",
+OPTIONS = {
+    **HUDI,
+    f"{KEY}provider": f"{LOCKS}FileSystemBasedLockProvider",
+    f"{KEY}wait_time_ms_between_retry": "100",
+    f"{KEY}client.wait_time_ms_between_retry": "100",
     "hoodie.metadata.enable": "true",
     "hoodie.embed.timeline.server": "false",
 }
@@ -107,7 +100,7 @@ def run_hudi(barrier: Barrier, number: int, path: str, shared: bool, seconds: fl
     def write(value: int) -> int:
         for conflicts in range(1000):
             try:
-                frame(value).write.format("hudi").options(**HUDI).mode("append").save(path)  # type: ignore[attr-defined]
+                frame(value).write.format("hudi").options(**OPTIONS).mode("append").save(path)  # type: ignore[attr-defined]
             except Exception as error:  # noqa: BLE001 - Py4J gives each error of the JVM one type
                 if not any(sign in str(error) for sign in ("onflict", "Lock", "concurrent")):
                     raise RuntimeError(str(error)[:2000]) from None

@@ -19,6 +19,8 @@ import pudi
 from pudi.action import write as write_action
 from pudi.concurrency import Claimed
 from pudi.format import CLAIMS_DIR
+from support.hudi import HudiTable, table_options
+from support.spark import to_frame
 
 SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("v", pa.int64())])
 CLAIMS = {"pudi.write.claim.file.groups": "true"}
@@ -122,6 +124,49 @@ def test_what_waits_for_what(
     assert refused == [waits]
     assert values(table)["a"] == 2
     assert claims(table) == []
+
+
+@pytest.mark.spark
+def test_a_spark_write_whose_tasks_find_the_file_groups_claims_its_partitions(
+    table: pudi.Table,
+    in_writing: Callable[[Callable[[], object]], None],
+    spark: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pudi.engine.spark.engine._DRIVER_RECORDS", 0)
+    seen: list[Claimed] = []
+
+    def meanwhile() -> None:
+        seen.extend(Claimed.from_json(path.read_bytes()) for path in claims(table))
+        with pytest.raises(pudi.BlockedError):
+            pudi.Table(table.path, options=NO_WAIT).upsert(rows(("a", 3)))
+        pudi.Table(table.path, options=NO_WAIT).upsert(rows(("z", 3), part="q"))
+
+    in_writing(meanwhile)
+    pudi.Table(table.path, options=CLAIMS).upsert(to_frame(spark, rows(("a", 2))))
+    assert seen == [Claimed(partitions=frozenset({"p"}))]
+    assert values(table) == {"a": 2, "z": 3}
+    assert claims(table) == []
+
+
+@pytest.mark.interop
+@pytest.mark.spark
+def test_hudi_passes_over_claims(table: pudi.Table, spark: Any) -> None:
+    """Its writer neither fails on the folder, with early detection too, nor takes a claim away."""
+    folder = Path(table.path, CLAIMS_DIR)
+    folder.mkdir(parents=True)
+    (folder / "1-x").write_text(json.dumps({"all": True}))
+    early = {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.write.concurrency.early.conflict.detection.enable": "true",
+        "hoodie.write.markers.type": "DIRECT",
+    }
+    hudi = HudiTable(spark, Path(table.path), {**table_options("t", "id", "part"), **early})
+    hudi.write("upsert", rows(("a", 5)))
+    assert claims(table) == [folder / "1-x"]
+    assert values(table) == {"a": 5, "z": 1}
 
 
 def test_the_claim_of_a_dead_process_holds_nobody_up(table: pudi.Table) -> None:

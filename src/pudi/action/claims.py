@@ -43,11 +43,12 @@ def take_claim(write: WriteSnapshot, placed: Placement, claim: Claim | None) -> 
 
 
 def _claimed(write: WriteSnapshot, placed: Placement) -> Claimed:
-    tasks, whole, inserts = placed.plan or (), set[str](), set[str]()
+    """Return what a write will change or reads: file groups where they are known, else partitions."""
+    whole, inserts = set[str](), set[str]()
     if isinstance(placed.plan, WritePlan):
         inserts = {task.partition for task in placed.plan.tasks if task.location is None}
-    else:
-        whole = {task.partition for task in tasks}  # type: ignore[union-attr]
+    elif placed.plan is not None:  # its tasks find out the file groups
+        whole = {task.partition for task in placed.plan}
     if placed.reads is not None:
         whole |= set(placed.reads(write.meta.listing(write.timeline).partitions()))
     return Claimed(frozenset(placed.known_groups), frozenset(whole), frozenset(inserts))

@@ -157,7 +157,8 @@ def _check_keys(meta: MetaClient, config: TableConfig) -> None:
         made = [[own.cast(pa.string()), paths.cast(pa.string())] for own in keys]
         if stored in made:
             return
-        place = pc.index(pc.and_(*map(pc.equal, stored, made[0])), False).as_py()  # the first that differs
+        same = pc.fill_null(pc.and_(*map(pc.equal, stored, made[0])), False)  # a null is no key
+        place = pc.index(same, False).as_py()  # the first that differs
         (key, partition), (own, path) = ([column[place].as_py() for column in side] for side in (stored, made[0]))
         raise InvalidArgumentError(
             f"record {key!r} in partition {partition!r} would be "
