@@ -124,22 +124,26 @@ def test_small_partitions_and_services_need_no_task(
     assert len(made["near"].timeline.instants) == len(made["far"].timeline.instants)
 
 
-def test_jobs_say_what_they_are_for(spark: Any, tmp_path: Path) -> None:
-    def descriptions() -> list[str | None]:
+@pytest.mark.parametrize("before", [None, ":"], ids=["nothing", "what Hudi leaves"])
+def test_jobs_say_what_they_are_for(spark: Any, tmp_path: Path, before: str | None) -> None:
+    def descriptions() -> dict[int, str | None]:
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
         jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
-        found = [jobs.apply(number).description() for number in range(jobs.size())]
-        return [each.get() if each.isDefined() else None for each in found]
+        found = [jobs.apply(number) for number in range(jobs.size())]
+        return {each.jobId(): each.description().get() if each.description().isDefined() else None for each in found}
 
+    spark.sparkContext.setJobDescription(before)
+    first = descriptions()
     made = written(spark, tmp_path / "trips", "cow")
     said = descriptions()
-    assert "pudi: bulk_insert of trips, write: writing the files" in said
+    assert "pudi: bulk_insert of trips, write: writing the files" in {said[each] for each in said.keys() - first}
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == before
     spark.sparkContext.setJobDescription("nightly load")
     made.upsert(to_frame(spark, table([trip(0, 20)])))
     spark.range(1).collect()
     spark.sparkContext.setJobDescription(None)
-    spark.range(1).collect()
-    new = [each for each in descriptions() if each not in said]
-    assert set(new) == {"nightly load"}
+    new = descriptions()
+    assert {new[each] for each in new.keys() - said} == {"nightly load"}
 
 
 def test_large_files_are_rewritten_by_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

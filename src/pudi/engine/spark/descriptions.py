@@ -10,6 +10,7 @@ from typing import Any
 from pudi.context.progress import current_phase
 
 _DESCRIPTION = "spark.job.description"
+_LEFT_BY_HUDI = ":"  # Hudi's clearJobStatus names an empty module and an empty activity, whose form is this
 
 _context: ContextVar[Any] = ContextVar("pudi_spark_context", default=None)
 
@@ -39,7 +40,7 @@ def described(table: str, doing: str) -> Iterator[None]:
         yield
         return
     before = context.getLocalProperty(_DESCRIPTION)
-    if before is not None and not before.startswith("pudi: "):
+    if before is not None and before != _LEFT_BY_HUDI and not before.startswith("pudi: "):
         yield
         return
     name = (table or phase.table).rstrip("/").rpartition("/")[2]
