@@ -70,3 +70,10 @@ def test_hudi_finds_the_checkpoint_and_goes_on(spark: Any, tmp_path: Path, versi
     assert copy.run() == 1
     found = pudi.Table(tmp_path / "copy").scan(meta_fields=False).to_arrow().sort_by("id")
     assert found == pudi.Table(tmp_path / "t").scan(meta_fields=False).to_arrow().sort_by("id")
+    hudi.write("delete", pa.table({"id": ["k0", "k2"], "ts": [99, 99], "city": ["la", "la"]}, schema=schema))
+    again = Ingestion(TableSource(tmp_path / "t"), tmp_path / "copy", spark=spark, report=seen.append)
+    assert again.run() == 1
+    assert json.loads(seen[-1].to_json())["deleted"] == 2
+    found = pudi.Table(tmp_path / "copy").scan(meta_fields=False).to_arrow().sort_by("id")
+    assert found == pudi.Table(tmp_path / "t").scan(meta_fields=False).to_arrow().sort_by("id")
+    assert again.run() == 0

@@ -62,6 +62,9 @@ def ingest(
     limit: Annotated[
         int | None, typer.Option(min=1, help="What a batch takes at most: bytes of files, events, or commits.")
     ] = None,
+    deletes: Annotated[
+        bool, typer.Option("--deletes/--no-deletes", help="Whether to take in what another table deleted (upserts).")
+    ] = True,
     kafka: Annotated[list[str] | None, typer.Option(help="A setting of the Kafka client as KEY=VALUE.")] = None,
     registry: Annotated[
         list[str] | None, typer.Option(help="A setting of a registry of Avro schemas, KEY=VALUE.")
@@ -98,7 +101,7 @@ def ingest(
             steps.append(package.sql_transform(_text("--sql", sql)))
         session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
         job = package.Ingestion(
-            _source(source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source),
+            _source(source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source, deletes),
             target,
             op,
             record_key=split(record_key),
@@ -126,13 +129,14 @@ def _source(
     kafka: dict[str, str],
     registry: dict[str, str],
     storage: dict[str, str] | None,
+    deletes: bool,
 ) -> package.Source:
     if kind is SourceKind.KAFKA:
         values = package.RegistryValues(registry) if registry else None
         topic = package.KafkaSource(path, kafka, values=values)
         return topic if limit is None else replace(topic, max_events=limit)
     if kind is SourceKind.TABLE:
-        return package.TableSource(path, limit, storage)
+        return package.TableSource(path, limit, storage, deletes)
     files = package.FileSource(path, kind.value, storage_options=storage)
     return files if limit is None else replace(files, max_bytes=limit)
 

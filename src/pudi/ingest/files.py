@@ -10,12 +10,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pudi.context import FileInfo, Storage
-from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
-from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
+from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed
 from pudi.ingest.source import Batch
-from pudi.schema.spark_types import arrow_to_spark_ddl
+from pudi.ingest.spark_files import TEXT_FORMATS, frame_of, with_bad_apart
 from pudi.storage import executor_of, open_storage
 
 _IGNORED: Final = (".", "_")
@@ -37,6 +36,8 @@ class FileSource:
         max_bytes: bytes of files that one batch takes, unless a single file has more.
         csv: how CSV files are written.
         storage_options: credentials and settings of the storage.
+        bad_apart: whether Spark keeps bad records apart, which takes a pass over the files before the write; else they
+            fail the batch. An `Ingestion` with an error table decides so itself.
 
     Raises:
         InvalidArgumentError: another format.
@@ -47,6 +48,7 @@ class FileSource:
     max_bytes: int = _BATCH_BYTES
     csv: CsvOptions = field(default_factory=CsvOptions)
     storage_options: Mapping[str, str] | None = None
+    bad_apart: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in PARSERS:
@@ -65,25 +67,15 @@ class FileSource:
         reached = replace(after, value=str(newest), version=2, seen=seen)
         origin = f"{len(chosen)} file{'' if len(chosen) == 1 else 's'} of {storage.root}"
         more = len(chosen) < len(waiting)
+        if spark is not None and self.bad_apart and self.format in TEXT_FORMATS:
+            data, bad, done = with_bad_apart(storage, chosen, self.format, schema, self.csv, spark)
+            return Batch(data, reached, bad, more, origin, done=done)
         if spark is not None:
-            return Batch(self._on_spark(storage, chosen, schema, spark), reached, (), more, origin)
+            data = frame_of(storage, chosen, self.format, schema, self.csv, spark)
+            return Batch(data, reached, (), more, origin)
         parsed = executor_of(storage).map(lambda each: PARSERS[self.format](storage, each, schema, self.csv), chosen)
         bad = tuple(record for each in parsed for record in each.bad)
         return Batch(together(parsed, [each.path for each in chosen], storage.root), reached, bad, more, origin)
-
-    def _on_spark(self, storage: Storage, files: Sequence[FileInfo], schema: pa.Schema | None, spark: Any) -> Any:
-        root = hadoop_root(storage)
-        if root is None or self.format == "avro":
-            what = "Avro files" if root is not None else "files of this storage"
-            raise NotSupportedError(f"Spark can't read {what}: ingest without spark", table=storage.root)
-        reader = spark.read.options(**hadoop_options(storage))
-        if self.format in {"json", "csv"}:
-            reader = reader.option("mode", "FAILFAST")
-            reader = reader if schema is None else reader.schema(arrow_to_spark_ddl(schema))
-        if self.format == "csv":
-            reader = reader.options(header=self.csv.header, sep=self.csv.delimiter)
-            reader = reader if schema is not None else reader.option("inferSchema", "true")
-        return reader.format(self.format).load([f"{root}/{each.path}" for each in files])
 
 
 def together(parsed: Sequence[Parsed], names: Sequence[str], root: str) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
 from pudi.ingest.checkpoints import Checkpoint, resumed
+from pudi.ingest.files import FileSource
 from pudi.ingest.source import BadRecord, Batch, Source
+from pudi.ingest.spark_files import without_keys
 from pudi.plan import Operation
 from pudi.table import Table, create
 
@@ -46,6 +48,7 @@ class BatchReport:
         bad: number of bad records, which are in the error table.
         checkpoint: where the next one goes on.
         result: its commit; None if no records were left to write.
+        deleted: the commit before that, which deleted what the source deleted; None if there was nothing.
         read_s: seconds for reading and transforming.
         write_s: seconds for writing.
         more: whether more is waiting.
@@ -59,17 +62,19 @@ class BatchReport:
     read_s: float
     write_s: float
     more: bool
+    deleted: CommitResult | None = None
 
     def to_json(self) -> str:
         """Return it as a line of JSON."""
-        done = self.result
+        done, gone = self.result, self.deleted
+        last = done or gone
         counts = {
-            "instant": done and done.instant,
+            "instant": last and last.instant,
             "inserted": done.records_inserted if done else 0,
             "updated": done.records_updated if done else 0,
-            "deleted": done.records_deleted if done else 0,
+            "deleted": sum(each.records_deleted for each in (done, gone) if each),
             "bytes": done.bytes_written if done else 0,
-            "failed_services": dict(done.failed_services) if done else {},
+            "failed_services": {k: v for each in (gone, done) if each for k, v in each.failed_services.items()},
         }
         own = {name: getattr(self, name) for name in ("at", "origin", "bad", "checkpoint", "more")}
         times = {"read_s": round(self.read_s, 3), "write_s": round(self.write_s, 3)}
@@ -176,19 +181,40 @@ class Ingestion:
         began, at = clock.monotonic(), datetime.fromtimestamp(clock.now_ms() / 1000, timezone.utc).isoformat()
         table = self._table()
         after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
-        batch = self.source.next(after, self._columns(table), self.spark)
+        batch = self._source().next(after, self._columns(table), self.spark)
         if batch is None:
             return None
-        data, bad = self._checked(self._transformed(batch), batch, table)
+        try:
+            done = self._taken_in(batch, table, began, at)
+        finally:
+            if batch.done is not None:
+                batch.done()
+        self._reached = batch.checkpoint
+        if self.report is not None:
+            self.report(done)
+        return done
+
+    def _source(self) -> Source:
+        """Return the source, which keeps bad records apart where they are kept."""
+        apart = self.error_table is not None and isinstance(self.source, FileSource)
+        return replace(self.source, bad_apart=True) if apart else self.source  # type: ignore[type-var]
+
+    def _taken_in(self, batch: Batch, table: Table | None, began: float, at: str) -> BatchReport:
+        clock = self.context.clock
+        data, bad = self._checked(self._transformed(batch.data), batch, table)
+        gone = batch.deleted if table is not None and self.operation == "upsert" else None
+        gone = None if gone is None else self._transformed(gone)
         read = clock.monotonic()
         if bad:
             self._keep(bad, at)
-        result = None
+        result = deleted = None
+        if table is not None and gone is not None:  # first: a record may be there again, or in another partition
+            extra = batch.checkpoint.metadata(table.config.version) if data is None else None
+            deleted = table.write(gone, Operation.DELETE, options=self.options, extra_metadata=extra)
         if data is not None:
             table = table or self._create(data)
             result = self._write(table, data, batch)
-        self._reached = batch.checkpoint
-        done = BatchReport(
+        return BatchReport(
             at,
             batch.origin,
             len(bad),
@@ -197,10 +223,8 @@ class Ingestion:
             read - began,
             clock.monotonic() - read,
             batch.more,
+            deleted,
         )
-        if self.report is not None:
-            self.report(done)
-        return done
 
     def _table(self) -> Table | None:
         try:
@@ -214,8 +238,7 @@ class Ingestion:
             return self.schema
         return None if table is None or self.transforms else table.schema
 
-    def _transformed(self, batch: Batch) -> Any:
-        data = batch.data
+    def _transformed(self, data: Any) -> Any:
         for transform in self.transforms if is_spark_frame(data) or data.num_rows else ():
             data = transform(data)
         return data
@@ -223,9 +246,9 @@ class Ingestion:
     def _checked(self, data: Any, batch: Batch, table: Table | None) -> tuple[Any, list[BadRecord]]:
         """Return the records to write, None without any, and the bad ones."""
         bad = list(batch.bad)
+        data, without_key = self._with_keys(data, table, batch)
+        bad += without_key
         if not is_spark_frame(data):
-            data, without_key = self._with_keys(data, table, batch)
-            bad += without_key
             data = _without_untyped(data, None if table is None else table.schema)
             data = data if data.num_rows else None
         if bad and self.error_table is None:
@@ -237,21 +260,17 @@ class Ingestion:
             )
         return data, bad
 
-    def _with_keys(self, data: pa.Table, table: Table | None, batch: Batch) -> tuple[pa.Table, list[BadRecord]]:
+    def _with_keys(self, data: Any, table: Table | None, batch: Batch) -> tuple[Any, list[BadRecord]]:
+        """Return the records with a key, and those without, if they are kept."""
         keys = _names(self.record_key) if table is None else table.config.record_key_fields
-        known = [name for name in keys if name in data.column_names]
+        on_spark = is_spark_frame(data)
+        known = [name for name in keys if name in (data.columns if on_spark else data.column_names)]
         if self.error_table is None or not known:
             return data, []
-        lost = pc.is_null(data[known[0]])
-        for name in known[1:]:
-            lost = pc.and_(lost, pc.is_null(data[name]))
-        if not pc.any(lost).as_py():
-            return data, []
-        rows = data.filter(lost)
-        text = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+        data, text = without_keys(data, known) if on_spark else _without_keys(data, known)
         why = f"the record key ({', '.join(keys)}) is null"
         place = f"{batch.origin}, up to {batch.checkpoint.value}"
-        return data.filter(pc.invert(lost)), [BadRecord(place, n, each, why) for n, each in enumerate(text)]
+        return data, [BadRecord(place, n, each, why) for n, each in enumerate(text)]
 
     def _create(self, data: Any) -> Table:
         schema = data.schema if self.schema is None or self.transforms else self.schema
@@ -306,6 +325,17 @@ def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _without_keys(data: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, list[str]]:
+    """Return the records with a key, and the others as JSON texts."""
+    lost = pc.is_null(data[keys[0]])
+    for name in keys[1:]:
+        lost = pc.and_(lost, pc.is_null(data[name]))
+    if not pc.any(lost).as_py():
+        return data, []
+    rows = data.filter(lost).to_pylist()
+    return data.filter(pc.invert(lost)), [json.dumps(row, default=str, ensure_ascii=False) for row in rows]
 
 
 def _without_untyped(data: pa.Table, known: pa.Schema | None) -> pa.Table:

@@ -22,7 +22,7 @@ from pudi.filegroup.foreign import ForeignFile
 from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
 
-_MOST_BAD: Final = 1000
+MOST_BAD: Final = 1000
 """Bad records that are reported one by one in one file: a file with more is damaged as a whole."""
 MOST_SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
@@ -222,7 +222,7 @@ def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]
     """Return the places of values that can't be cast, found by halving."""
     found: list[tuple[int, str]] = []
     waiting = [(0, len(column))]
-    while waiting and len(found) <= _MOST_BAD:
+    while waiting and len(found) <= MOST_BAD:
         start, end = waiting.pop()
         try:
             pc.cast(column.slice(start, end - start), kind)
@@ -237,9 +237,9 @@ def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]
 
 def check_count(bad: Sequence[object], source: str, root: str) -> None:
     """Refuse a source of which too many records are bad; raises CorruptError."""
-    if len(bad) > _MOST_BAD:
+    if len(bad) > MOST_BAD:
         raise CorruptError(
-            f"more than {_MOST_BAD:,} of its records can't be read: it isn't of this format or schema",
+            f"more than {MOST_BAD:,} of its records can't be read: it isn't of this format or schema",
             table=root,
             path=source,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +30,7 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are written in one commit.
+    """Records that are written in one commit, after a commit that deletes if the source deleted some.
 
     Attributes:
         data: the records: an Arrow table or a Spark DataFrame.
@@ -37,6 +38,8 @@ class Batch:
         bad: records that can't be taken in.
         more: whether more is waiting already.
         origin: where they come from, for people.
+        deleted: records that the source deleted, in the form of `data`; None if there are none.
+        done: called when the batch is written, or has failed; None for nothing to do.
     """
 
     data: Any
@@ -44,6 +47,8 @@ class Batch:
     bad: tuple[BadRecord, ...] = ()
     more: bool = False
     origin: str = ""
+    deleted: Any = None
+    done: Callable[[], object] | None = None
 
 
 class Source(Protocol):

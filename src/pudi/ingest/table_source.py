@@ -9,16 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.source import Batch
+from pudi.scan.change_splits import NO_CHANGES
 from pudi.table import Table
 from pudi.timeline import Instant, Timeline
 
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """Records that commits of another table brought or changed; deletes don't come, as in Hudi Streamer.
+    """Records that commits of another table brought or changed, and those that they deleted.
+
+    Hudi Streamer takes no deletes in. They are looked up by the table's change data, only in ranges with a commit that
+    deleted or replaced something. The first batch of a table has none: it's the table as it is.
 
     The checkpoint is the completion time of the last commit that was taken in, below table version 8 its requested
     time. A checkpoint that a Hudi Streamer left under its first key is a requested time, and is translated.
@@ -26,18 +30,21 @@ class TableSource:
     Args:
         path: the table's root.
         max_commits: commits that one batch takes; None for all.
+        deletes: whether deletes are taken in.
         storage_options: credentials and settings of the storage.
     """
 
     path: str | os.PathLike[str]
     max_commits: int | None = None
     storage_options: Mapping[str, str] | None = None
+    deletes: bool = True
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
         """Return the records of the next commits; see `Source`.
 
         Raises:
-            NotFoundError: the cleaner has removed files of commits that follow the checkpoint.
+            NotFoundError: the cleaner has removed files of commits that follow the checkpoint, or commits that may
+                have deleted are archived.
         """
         del schema  # a table has types
         table = Table(self.path, storage_options=self.storage_options)
@@ -51,7 +58,26 @@ class TableSource:
         scan = table.changes(since, until, meta_fields=False)
         data = scan.to_arrow() if spark is None else scan.to_spark(spark)
         origin = f"{following.index(until) + 1} commits of {table.path}"
-        return Batch(data, replace(after, value=until, version=2, seen=()), (), until != following[-1], origin)
+        deleted = None if since is None or not self.deletes else self._deleted(table, timeline, since, until, spark)
+        return Batch(data, replace(after, value=until, version=2, seen=()), (), until != following[-1], origin, deleted)
+
+    def _deleted(self, table: Table, timeline: Timeline, since: str, until: str, spark: Any) -> Any:
+        """Return the records that commits of a range deleted, as they were; None if there are none."""
+        chosen = [each for each in timeline.commits if since < timeline.order(each) <= until]
+        if since >= (timeline.start or "") and not any(_may_delete(table, each) for each in chosen):
+            return None
+        try:
+            feed = table.changes(since, until, columns=["before"], where="op = 'd'", format="cdc", images="struct")
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"{error.message} (to leave out what it deleted: TableSource(deletes=False), --no-deletes)",
+                table=error.table,
+                instant=error.instant,
+            ) from error
+        if spark is not None:
+            return feed.to_spark(spark).select("before.*")
+        records = feed.to_arrow()["before"].combine_chunks()
+        return pa.Table.from_arrays(records.flatten(), schema=pa.schema(list(records.type))) if len(records) else None
 
     def _since(self, table: Table, timeline: Timeline, after: Checkpoint) -> str | None:
         if after.value is None or set(after.value) == {"0"}:
@@ -67,6 +93,15 @@ class TableSource:
                 table=table.path,
             )
         return timeline.order(found)
+
+
+def _may_delete(table: Table, commit: Instant) -> bool:
+    """Return whether a commit may have deleted records, by what it states."""
+    written = table._meta.store.read_commit_metadata(commit)
+    if written.operation_type in NO_CHANGES:
+        return False
+    stats = (stat for of_partition in written.partition_to_write_stats.values() for stat in of_partition)
+    return bool(written.partition_to_replace_file_ids) or any(stat.num_deletes for stat in stats)
 
 
 def _requested_at(timeline: Timeline, requested: str) -> Instant | None:
