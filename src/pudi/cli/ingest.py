@@ -50,8 +50,7 @@ def ingest(
     table_type: Annotated[str, typer.Option(help="cow or mor, for a new table.")] = "cow",
     schema: Annotated[str | None, typer.Option(help="A file with an Avro schema to read records as.")] = None,
     transform: Annotated[
-        list[str] | None,
-        typer.Option(help="A function module:function from records to records; more than once for more."),
+        list[str] | None, typer.Option(help="A function from records to records, as module:function; repeatable.")
     ] = None,
     sql: Annotated[str | None, typer.Option(help="A file with a query over <SRC>, after the functions.")] = None,
     debezium: Annotated[str | None, typer.Option(help="Records are change events of: postgres, mysql.")] = None,
@@ -62,9 +61,7 @@ def ingest(
     limit: Annotated[
         int | None, typer.Option(min=1, help="What a batch takes at most: bytes of files, events, or commits.")
     ] = None,
-    deletes: Annotated[
-        bool, typer.Option("--deletes/--no-deletes", help="Whether to take in what another table deleted (upserts).")
-    ] = True,
+    deletes: Annotated[bool, typer.Option(help="Whether upserts take in what another table deleted.")] = True,
     kafka: Annotated[list[str] | None, typer.Option(help="A setting of the Kafka client as KEY=VALUE.")] = None,
     registry: Annotated[
         list[str] | None, typer.Option(help="A setting of a registry of Avro schemas, KEY=VALUE.")
