@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -231,6 +232,21 @@ def test_columns_and_predicates(tmp_path: Path) -> None:
         on.changes(format="cdc", images="avro")
     with pytest.raises(pudi.InvalidArgumentError, match="later than"):
         on.changes("2030-01-02", "2030-01-01", format="cdc")
+
+
+@pytest.mark.parametrize("images", ["json", "struct"])
+def test_readers_divide_large_files_of_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: str) -> None:
+    on = made(tmp_path / "trips")
+    for number in range(3):
+        on.upsert(table([trip(n, ts=number) for n in range(number, 40 - number)]))
+    on.delete(table([trip(7, 9)]))
+    whole = on.changes(format="cdc", images=images).to_arrow()
+    monkeypatch.setattr("pudi.plan.changes._SHARE_BYTES", 300)
+    divided = on.changes(format="cdc", images=images)
+    plan = divided.plan
+    assert len(plan.divided(20)) > len(plan.splits) == len(plan.divided(2))
+    monkeypatch.setattr(os, "cpu_count", lambda: 20)
+    assert divided.to_arrow() == whole
 
 
 def test_explain_says_how_changes_are_found(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ makes of a row (InternalRowToJsonStringConverter), which gives records from data
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,21 @@ def avro_text(rows: pa.StructArray) -> pa.Array:
         rows: records, in pudi's types.
     """
     return _AVRO.text(rows)
+
+
+def avro_texts(one: pa.StructArray, other: pa.StructArray) -> tuple[pa.Array, pa.Array]:
+    """Return the same of two versions of each record; a number that both have is written once."""
+    if not len(one):
+        return avro_text(one), avro_text(other)
+    made: dict[str, tuple[pa.Array, pa.Array]] = {}
+    for field, mine, theirs in zip(one.type, one.flatten(), other.flatten(), strict=True):
+        if pt.is_float64(field.type):
+            made[field.name] = _floats_of_both(mine, theirs)
+    first, second = (
+        _AVRO.record(rows, {name: texts[place] for name, texts in made.items()})
+        for place, rows in enumerate((one, other))
+    )
+    return first, second
 
 
 def plain_text(rows: pa.StructArray) -> pa.Array:
@@ -100,7 +115,12 @@ class _Style:
         escaped = _escape(texts, (*_SHORT, *_CONTROL, *self.escaped))
         return pc.binary_join_element_wise('"', escaped, '"', "")
 
-    def _struct(self, values: pa.StructArray) -> pa.Array:
+    def record(self, values: pa.StructArray, made: Mapping[str, pa.Array]) -> pa.Array:
+        """Return records as texts, whose values of some fields are there as texts already."""
+        found = self._struct(values, made)
+        return pc.fill_null(found, "null") if found.null_count else found
+
+    def _struct(self, values: pa.StructArray, made: Mapping[str, pa.Array] | None = None) -> pa.Array:
         pieces: list[str | pa.Array] = ["{"]
         skipped = self.skips_nulls and any(column.null_count for column in values.flatten())
         for number, (field, column) in enumerate(zip(values.type, values.flatten(), strict=True)):
@@ -108,6 +128,8 @@ class _Style:
             if skipped and column.null_count:
                 pair = pc.binary_join_element_wise(name, self.text(column), "")
                 pieces.append(pc.if_else(column.is_valid(), pair, ""))
+            elif made is not None and field.name in made:
+                pieces += [name, pc.fill_null(made[field.name], "null")]
             else:
                 pieces += [name, *self._pieces(column)]
         text = _put_together([*pieces, "}"], len(values))
@@ -215,6 +237,19 @@ def _floats(values: pa.Array) -> pa.Array:
         words = np.where(np.isnan(double), '"NaN"', np.where(double > 0, '"Infinity"', '"-Infinity"'))
         result = pc.if_else(pa.array(finite), result, pa.array(words, pa.string()))
     return pc.if_else(values.is_valid(), result, pa.scalar(None, pa.string())) if values.null_count else result
+
+
+def _floats_of_both(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return two columns of numbers as texts; only those of the second that differ from the first are written anew."""
+    first = _floats(one)
+    same = pc.fill_null(pc.equal(one.view(pa.int64()), other.view(pa.int64())), False)  # by bits: -0.0 isn't 0.0
+    differing = pc.invert(same)
+    changed = other.filter(differing)
+    if not len(changed):
+        return first, first
+    if 2 * len(changed) > len(other):
+        return first, _floats(other)
+    return first, pc.replace_with_mask(first, differing, _floats(changed))
 
 
 def _scientific(text: pa.Array) -> pa.Array:

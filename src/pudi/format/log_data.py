@@ -32,6 +32,22 @@ _SWELLS = 4
 """How much larger than what encodes them Arrow's columns may be, about."""
 
 
+def decode_share(block: LogBlock, number: int, count: int, most: int) -> Iterator[pa.Table]:
+    """The records of an Avro or CDC block that one of several readers takes, at least one table; see `decode_data`.
+
+    Args:
+        block: the block.
+        number: the reader's number, from 0.
+        count: the number of readers; each takes about as many records as the others.
+        most: the number of records that a table has at most.
+    """
+    begin, end = _spans(block)
+    first, last = (len(begin) * each // count for each in (number, number + 1))
+    for at in range(first, max(last, first + 1), most):
+        part = slice(at, min(at + most, last))
+        yield _decode_avro(block, begin[part], end[part], None)
+
+
 def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.Table:
     """The records of a data block, by the block's own schema.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,10 @@ class ChangeCase(str, Enum):
     COMPARED = "COMPARED"
 
 
+_SHARE_BYTES = 8 << 20
+"""Bytes of CDC files worth a reader of their own: each one reads the file, and decodes its share of the records."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeSplit:
     """What one commit changed in one file group, as files (HoodieCDCFileSplit); picklable.
@@ -51,6 +55,7 @@ class ChangeSplit:
         logs: the log files that the commit wrote (LOG_FILE).
         cdc: the CDC files that the commit wrote (AS_IS).
         completed: the instants whose log blocks count in `before`.
+        share: which of the records in its CDC files are read, as the number of a reader and the count of readers.
     """
 
     instant: str
@@ -62,6 +67,7 @@ class ChangeSplit:
     logs: tuple[LogFile, ...] = ()
     cdc: tuple[LogFile, ...] = ()
     completed: frozenset[str] = field(default=frozenset(), repr=False)
+    share: tuple[int, int] = (0, 1)
 
     @property
     def size(self) -> int:
@@ -126,6 +132,24 @@ class ChangePlan:
     commits: int = 0
     splits: tuple[ChangeSplit, ...] = ()
     timeline: TimelinePlace | None = None
+
+    def divided(self, readers: int) -> tuple[ChangeSplit, ...]:
+        """Return the splits, large ones divided where there are fewer than readers.
+
+        Only CDC files that say all are divided: another split needs base files too, which each reader would read.
+
+        Args:
+            readers: the number of readers that work beside each other.
+        """
+        size = sum(split.size for split in self.splits)
+        if len(self.splits) >= readers or self.mode is not LoggingMode.DATA_BEFORE_AFTER:
+            return self.splits
+        found: list[ChangeSplit] = []
+        for split in self.splits:
+            most = split.size // _SHARE_BYTES if split.case is ChangeCase.AS_IS else 1
+            count = max(1, min(most, round(readers * split.size / max(1, size))))
+            found += [replace(split, share=(number, count)) for number in range(count)]
+        return tuple(found)
 
     @property
     def whole_schema(self) -> pa.Schema:

@@ -13,13 +13,16 @@ from pudi.context import Storage
 from pudi.expr import evaluate
 from pudi.filegroup import BaseFile, FileSlice, LogFile, read_blocks, virtual_keys
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
-from pudi.format.json_text import avro_text, plain_text
+from pudi.format.json_text import avro_text, avro_texts, plain_text
 from pudi.format.log_block import BlockKind, LogBlock
-from pudi.format.log_data import decode_data
+from pudi.format.log_data import decode_share
 from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
 from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
+
+_PART_RECORDS = 16_384
+"""Changes that come together, so that who takes them works while the next ones are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class ChangeReader:
                 raise block.corrupt(f"is of kind {block.kind.name}; a CDC file has none but CDC blocks")
             if block.instant != split.instant:
                 raise block.corrupt(f"is of instant {block.instant}, in a CDC file of {split.instant}")
-            yield self._of_block(split, block, decode_data(block))
+            for records in decode_share(block, *split.share, _PART_RECORDS):
+                yield self._of_block(split, block, records)
 
     def _of_block(self, split: ChangeSplit, block: LogBlock, stored: pa.Table) -> _Changes:
         lacking = [name for name in self.plan.mode.columns if name not in stored.column_names]
@@ -223,20 +227,36 @@ class ChangeReader:
         """Return the wanted columns of the changes that match the predicate."""
         whole = self.plan.whole_schema
         columns = []
+        images = dict(zip((BEFORE, AFTER), self._images(changes), strict=True))
         for name in whole.names:
             if name == OP:
                 columns.append(changes.operations)
             elif name == TS_MS:
                 columns.append(_repeated(split.instant, len(changes.operations)))
             else:
-                columns.append(self._image(changes.before if name == BEFORE else changes.after))
+                columns.append(images[name])
         rows = pa.Table.from_arrays(columns, schema=whole)
         if self.plan.where is not None:
             rows = rows.filter(evaluate(self.plan.where, rows))
         return rows.select(list(self.plan.columns))
 
-    def _image(self, images: Images | None) -> pa.Array:
-        assert images is not None
+    def _images(self, changes: _Changes) -> tuple[pa.Array, pa.Array]:
+        """Return the records before and after as they come back."""
+        assert changes.before is not None
+        assert changes.after is not None
+        before, after = self._records(changes.before), self._records(changes.after)
+        if self.plan.typed:
+            return before, after
+        if changes.before.logged and changes.after.logged:
+            return avro_texts(before, after)
+        texts = (
+            avro_text(records) if images.logged else plain_text(records)
+            for records, images in ((before, changes.before), (after, changes.after))
+        )
+        first, second = texts
+        return first, second
+
+    def _records(self, images: Images) -> pa.StructArray:
         with_meta = not self.plan.typed and not images.logged and self.plan.meta_fields
         names = self.plan.schema.names if with_meta else self._data.names
         count = len(images.there)
@@ -246,10 +266,7 @@ class ChangeReader:
             columns = [_one(images.rows[name]) for name in names]
         fields = [pa.field(n, self.plan.schema.field(n).type) for n in names]
         plain = [c.cast(f.type) if c.type != f.type else c for c, f in zip(columns, fields, strict=True)]
-        records = pa.StructArray.from_arrays(plain, fields=fields, mask=pa.array(~images.there))
-        if self.plan.typed:
-            return records
-        return avro_text(records) if images.logged else plain_text(records)
+        return pa.StructArray.from_arrays(plain, fields=fields, mask=pa.array(~images.there))
 
 
 def _paired(found: KeyChanges) -> _Changes:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.format.json_text import avro_text, plain_text
+from pudi.format.json_text import avro_text, avro_texts, plain_text
 
 
 def record(**columns: pa.Array) -> pa.StructArray:
@@ -98,3 +98,12 @@ def _base64(value: object) -> object:
 
 def _latin(value: object) -> object:
     return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+def test_texts_of_two_versions_are_those_of_each() -> None:
+    kind = pa.struct([("x", pa.float64()), ("y", pa.float64()), ("z", pa.string())])
+    one = [{"x": n / 7, "y": 0.0, "z": "a"} for n in range(9)] + [None, {"x": None, "y": math.nan, "z": None}]
+    other = [{"x": n / 7, "y": -0.0, "z": "b"} for n in range(9)] + [{"x": 1e20, "y": 1.0, "z": "c"}, None]
+    for first, second in [(one, other), (other, one), (one, one), (one, [None] * len(one)), ([], [])]:
+        rows = pa.array(first, kind), pa.array(second, kind)
+        assert avro_texts(*rows) == tuple(map(avro_text, rows))

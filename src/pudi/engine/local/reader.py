@@ -44,10 +44,10 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
 
 def read_changes(storage: Storage, plan: ChangePlan, threads: int | None = None) -> pa.RecordBatchReader:
     """The change data of a plan as a stream, commit after commit; memory as of `read_batches`."""
-    reader = ChangeReader(storage, plan)
+    reader, limit = ChangeReader(storage, plan), threads or os.cpu_count() or 1
     batches = executor_of(storage).read_ahead(
-        (partial(reader.read, split) for split in plan.splits),
-        limit=threads or os.cpu_count() or 1,
+        (partial(reader.read, split) for split in plan.divided(limit)),
+        limit=limit,
         most=plan.merging.memory.share,
         size=lambda batch: batch.nbytes,
     )

@@ -27,7 +27,12 @@ _LEAST_TASKS = 2
 
 def task_count(count: int, size: int) -> int:
     """Return the number of Spark tasks for reading `count` files of `size` bytes in total."""
-    return min(count, max(_LEAST_TASKS, size // TASK_BYTES))
+    return min(count, readers_of(size))
+
+
+def readers_of(size: int) -> int:
+    """Return the number of Spark tasks worth starting for reading `size` bytes."""
+    return max(_LEAST_TASKS, size // TASK_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

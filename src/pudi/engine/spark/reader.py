@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.overlay import chosen, overlaid, physical_columns
-from pudi.engine.spark.read_tasks import SliceTasks, SplitTasks, task_count
+from pudi.engine.spark.read_tasks import SliceTasks, SplitTasks, readers_of, task_count
 from pudi.engine.spark.session import check_session, in_workers, struct_type
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
@@ -80,7 +80,9 @@ def change_frame(storage: Storage, plan: ChangePlan, spark: Any) -> Any:
     schema = struct_type(json.loads(arrow_to_spark_json(plan.output_schema)))
     if not plan.splits:
         return spark.createDataFrame([], schema)
-    tasks = task_count(len(plan.splits), sum(split.size for split in plan.splits))
+    size = sum(split.size for split in plan.splits)
+    plan = replace(plan, splits=plan.divided(readers_of(size)))
+    tasks = task_count(len(plan.splits), size)
     return in_workers(spark.range(0, len(plan.splits), 1, tasks), SplitTasks(storage, plan).run, schema)
 
 
