@@ -19,25 +19,27 @@ import pudi
 from pudi.ingest import Ingestion, KafkaSource, RegistryValues, debezium_events
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.debezium import debezium_options
-from support.kafka import BrokerTopic, FakeTopic, broker, has_broker
+from support.kafka import BrokerTopic, FakeTopic, broker, server_classpath
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with broker(tmp_path_factory.mktemp("kafka")) as found:
+    folder = tmp_path_factory.mktemp("kafka")
+    libs = server_classpath(folder)
+    if libs is None:
+        pytest.skip("neither Maven Central nor PUDI_KAFKA_LIBS has Kafka's server")
+    with broker(folder, libs) as found:
         yield found
 
 
-@pytest.fixture(params=["double", "broker"])
+@pytest.fixture(params=["double", pytest.param("broker", marks=pytest.mark.slow)])
 def topic(request: pytest.FixtureRequest) -> Any:
     if request.param == "double":
         made = FakeTopic("trips")
         made.partitions = {0: [], 1: []}
         return made
-    if not has_broker():
-        pytest.skip("PUDI_KAFKA_LIBS names no folder with the jars of Kafka's server")
     return BrokerTopic(request.getfixturevalue("address"))
 
 

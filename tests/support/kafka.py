@@ -1,12 +1,15 @@
 """A topic for tests: in this process, with the methods of a consumer that a source calls; or one of a broker.
 
-A real broker runs if `PUDI_KAFKA_LIBS` names a folder with the jars of Kafka's server.
+A real broker is Kafka's server from Maven Central, which Ivy fetches once, as Spark does Hudi's bundle; or that of the
+jars in the folder that `PUDI_KAFKA_LIBS` names.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -19,6 +22,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import KafkaError
+
+_SERVER = ("org.apache.kafka", "kafka_2.13", "3.9.1")
 
 
 @dataclass
@@ -77,8 +82,18 @@ def _message(partition: int, offset: int, value: bytes | None, error: Any = None
     return SimpleNamespace(partition=lambda: partition, offset=lambda: offset, value=lambda: value, error=lambda: error)
 
 
-def has_broker() -> bool:
-    return bool(os.environ.get("PUDI_KAFKA_LIBS"))
+def server_classpath(folder: Path) -> str | None:
+    """The class path of Kafka's server; None if it can't be had here."""
+    if libs := os.environ.get("PUDI_KAFKA_LIBS"):
+        return f"{libs}/*"
+    pyspark = importlib.util.find_spec("pyspark")
+    ivy = [] if pyspark is None or pyspark.origin is None else list(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))
+    if not ivy or shutil.which("java") is None:
+        return None
+    found = folder / "classpath"
+    command = ["java", "-Xmx256m", "-jar", str(ivy[0]), "-dependency", *_SERVER, "-confs", "default", "-cachepath"]
+    done = subprocess.run([*command, str(found)], capture_output=True, timeout=300, check=False)
+    return found.read_text().strip() if done.returncode == 0 and found.exists() else None
 
 
 def _free_port() -> int:
@@ -88,9 +103,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """A broker of one node; yields its address."""
-    libs = f"{os.environ['PUDI_KAFKA_LIBS']}/*"
+def broker(folder: Path, libs: str) -> Iterator[str]:
+    """A broker of one node, of the server on a class path; yields its address."""
     port, other = _free_port(), _free_port()
     (folder / "server.properties").write_text(
         "process.roles=broker,controller\nnode.id=1\n"
@@ -101,7 +115,7 @@ def broker(folder: Path) -> Iterator[str]:
         f"log.dirs={folder / 'data'}\noffsets.topic.replication.factor=1\n"
         "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
     )
-    java = ["java", "-Xmx384m", "-cp", libs]
+    java = ["java", "-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", libs]
     storage = [*java, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"]
     subprocess.run([*storage, str(folder / "server.properties")], check=True, capture_output=True)
     with (folder / "log").open("wb") as log:
