@@ -19,6 +19,15 @@ _INVERSE = np.uint32(pow(31, -1, 1 << 32))
 _PORTION = 1 << 16
 
 
+def hash_code(text: str) -> int:
+    """Return Java's `String.hashCode` of one text: a signed 32-bit integer."""
+    units = text.encode() if text.isascii() else memoryview(text.encode("utf-16-le")).cast("H")
+    code = 0
+    for unit in units:
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code - (1 << 32) if code >= 1 << 31 else code
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
     """Texts in UTF-8 that can be hashed by parts.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from pudi.errors import CorruptError
-from pudi.format.java_hash import portions
+from pudi.format.java_hash import hash_code, portions
 from pudi.metadata.records import partition_identifier
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"
@@ -29,6 +30,9 @@ _SEED = 0xFFFFFFFFDABADABA
 
 _SPLIT_SECONDARY = r"(?s)^(?P<secondary>(?:[^\\$]|\\.)*)\$(?P<key>.*)$"
 _NULL_SECONDARY = "\0"
+
+_FEW = 64
+"""Number of keys up to which hashing them one by one takes less time than the calls of Arrow and numpy."""
 
 
 def column_stats_key(column: str, partition: str, file: str) -> str:
@@ -124,12 +128,19 @@ def shard_of(keys: pa.Array, shards: int) -> npt.NDArray[np.int64]:
     """
     if shards == 1:
         return np.zeros(len(keys), dtype=np.int64)
+    if len(keys) <= _FEW:
+        return np.array([_shard_of_hash(hash_code(key or ""), shards) for key in keys.to_pylist()], np.int64)
     found = [each.hash_codes(each.starts, each.stops) for each in portions(keys)]
     signed = np.concatenate([np.zeros(0, np.uint32), *found]).view(np.int32)
     # Java's abs of the minimum int is negative, and so is its remainder before the second abs
     positive = np.where(signed == -(2**31), signed, np.abs(signed)).astype(np.int64)
     shard: npt.NDArray[np.int64] = np.abs(np.fmod(positive, shards))
     return shard
+
+
+def _shard_of_hash(code: int, shards: int) -> int:
+    """Return the number of the file group of a key by its hash code; see `shard_of` for the least integer."""
+    return abs(int(math.fmod(code if code == -(2**31) else abs(code), shards)))
 
 
 def secondary_shard_of(keys: pa.Array, shards: int, *, whole_key: bool) -> npt.NDArray[np.int64]:
@@ -168,6 +179,10 @@ def _of_partition(partition: str) -> str:
 
 def _each(texts: pa.Array | pa.ChunkedArray, encode: Callable[[str], str]) -> pa.Array:
     """Encode texts; each distinct text is encoded once."""
+    if len(texts) <= _FEW:
+        plain = texts.to_pylist()
+        known = {text: encode(text) for text in dict.fromkeys(plain) if text is not None}
+        return pa.array(map(known.get, plain), pa.string())
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     coded = pc.dictionary_encode(texts)

@@ -77,7 +77,8 @@ class MetadataTable:
             config: its properties.
             store: its timeline in storage.
             timeline: the data table's active timeline, loaded before.
-            before: the metadata table as it was opened before; what was read of its timeline isn't read again.
+            before: the metadata table as it was opened before; what was read of its timeline isn't read again. While
+                that is the same, its file groups aren't listed again.
 
         Raises:
             CorruptError: the metadata table has no completed commit or lacks one of the table's, or its list of files
@@ -121,7 +122,10 @@ class MetadataTable:
                 ", ".join(sorted(lost)),
             )
         ready = tuple(each for each in config.metadata_partitions if each not in lost)
-        return cls(own, known, ready, scope_of(timeline, known, instants), lost, view, is_own, instants)
+        # a reader sees file slices of completed instants only, and these were there when they were listed
+        is_same = before is not None and before._store is instants and before.timeline.instants == known.instants
+        shards = before._shards if before is not None and is_same else {}
+        return cls(own, known, ready, scope_of(timeline, known, instants), lost, view, is_own, instants, shards)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:

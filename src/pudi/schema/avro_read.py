@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TI
 
 MAX_CHARS = 16 * 1024 * 1024
 """Longest schema text that is read: wide tables have kilobytes, so more is damage."""
+
+_SHORT = 1 << 16
+"""Characters of a schema up to which its columns are kept."""
 
 MAX_TYPES = 200_000
 """Most types in one schema, named types counted each time they are used."""
@@ -60,6 +64,10 @@ def avro_to_arrow(avro_json: str, *, unions: bool = False) -> pa.Schema:
     """
     if len(avro_json) > MAX_CHARS:
         raise CorruptError(f"an Avro schema of {len(avro_json)} characters; at most {MAX_CHARS} are read")
+    return _read_again(avro_json, unions) if len(avro_json) <= _SHORT else _read(avro_json, unions)
+
+
+def _read(avro_json: str, unions: bool) -> pa.Schema:
     try:
         node = json.loads(avro_json)
     except (ValueError, RecursionError) as error:
@@ -67,6 +75,10 @@ def avro_to_arrow(avro_json: str, *, unions: bool = False) -> pa.Schema:
     if not isinstance(node, dict) or node.get("type") != "record":
         raise CorruptError("a table's Avro schema must be a record")
     return pa.schema(list(_Reader(unions).type(node, "", "", 0)))
+
+
+_read_again = lru_cache(maxsize=64)(_read)
+"""`_read` that knows the last schemas: a commit asks for the same one several times."""
 
 
 def branch_name(branch: object) -> str:

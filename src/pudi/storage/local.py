@@ -101,12 +101,12 @@ class LocalStorage:
         names: list[str] = []
         others: _Listing = ([], [])
 
-        def visit(entries: Iterator[os.DirEntry[str]]) -> None:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    names.append(entry.name)
-                else:
-                    self._sort_in(entry, folder, set(), others)
+        def visit(entries: Sequence[os.DirEntry[str]]) -> None:
+            names.extend([entry.name for entry in entries if entry.is_file(follow_symlinks=False)])
+            if len(names) < len(entries):
+                for entry in entries:
+                    if not entry.is_file(follow_symlinks=False):
+                        self._sort_in(entry, folder, set(), others)
 
         self._visit(folder, visit)
         return [*names, *(info.path.rpartition("/")[2] for info in others[0])]
@@ -307,18 +307,19 @@ class LocalStorage:
         """Files and folder names directly in a folder; `linked` gathers the folders that symlinks led to."""
         files: _Listing = ([], [])
 
-        def visit(entries: Iterator[os.DirEntry[str]]) -> None:
+        def visit(entries: Sequence[os.DirEntry[str]]) -> None:
             for entry in entries:
                 self._sort_in(entry, folder, linked, files)
 
         self._visit(folder, visit)
         return files
 
-    def _visit(self, folder: str, visit: Callable[[Iterator[os.DirEntry[str]]], None]) -> None:
+    def _visit(self, folder: str, visit: Callable[[Sequence[os.DirEntry[str]]], None]) -> None:
         """Pass what lies directly in a folder to a function, without hidden files."""
         try:
             with os.scandir(self._folder(folder)) as entries:
-                visit(e for e in entries if e.name[0] != "." or not HIDDEN.fullmatch(e.name) or e.is_dir())
+                found = list(entries)
+                visit([e for e in found if e.name[0] != "." or not HIDDEN.fullmatch(e.name) or e.is_dir()])
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:

@@ -99,3 +99,9 @@ def test_secondary_keys_come_apart_again(pairs: list[tuple[str | None, str]]) ->
 def test_a_secondary_key_without_the_sign_between_its_parts_is_refused() -> None:
     with pytest.raises(CorruptError, match="'\\$'"):
         split_secondary_keys(pa.array(["rider\\$k1"]))
+
+
+@given(st.lists(st.text(), min_size=1, max_size=5), st.integers(2, 50))
+def test_many_keys_are_in_the_file_groups_of_few(keys: list[str], shards: int) -> None:
+    many = pa.array(keys * 65)  # hashed in columns, few keys one by one
+    assert shard_of(many, shards).tolist() == shard_of(pa.array(keys), shards).tolist() * 65

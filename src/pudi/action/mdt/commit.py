@@ -20,6 +20,7 @@ from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, WriteStat
+from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
 from pudi.storage import is_near
@@ -52,7 +53,7 @@ def commit_changes(
     logs: IndexLogs | None = None,
     maintained: Collection[str] = (),
     building: Collection[str] = (),
-    listed: Timeline | None = None,
+    table: MetadataTable | None = None,
     verify: Callable[[], None] = lambda: None,
 ) -> Instant:
     """Write a deltacommit; called under the table's lock, right before the table's own instant completes.
@@ -66,7 +67,7 @@ def commit_changes(
         logs: the log files of record-level indexes, written before; this call completes their inflight deltacommit.
         maintained: the partitions that commits maintain.
         building: instants of index builds that are inflight: their file groups exist already.
-        listed: the metadata table's timeline, listed under the lock; None lists it now.
+        table: the metadata table as it was opened under the lock; None lists its timeline and file groups now.
         verify: called before each file is written.
 
     Returns:
@@ -76,15 +77,15 @@ def commit_changes(
         CorruptError: a partition has no file groups.
         IndexesChangedError: `logs` must be prepared again.
     """
-    listed = mdt.store.load() if listed is None else listed
+    listed = mdt.store.load() if table is None else table.timeline
     timeline = with_inflight_builds(listed, building)
     if logs is None and listed.find(requested, Action.DELTACOMMIT) is not None:
         discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
         timeline = with_inflight_builds(listed, building)
     of_indexes = {} if logs is None else logs.verify(mdt, timeline, maintained)
-    slices = mdt.view(timeline, sizes=False).slices_of(sorted(changes))
-    parts = {p: _parts(mdt, p, [s for s in slices if s.partition == p], changes[p]) for p in sorted(changes)}
+    found = _slices(mdt, timeline, None if table is None or timeline is not table.timeline else table, sorted(changes))
+    parts = {p: _parts(mdt, p, found[p], changes[p]) for p in sorted(changes)}
     if logs is None:
         instant = begin_deltacommit(mdt, requested, {p: [one.planned for one in parts[p]] for p in parts})
         listed = listed.with_instant(instant)
@@ -102,6 +103,16 @@ def commit_changes(
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
     return complete_update(mdt, instant, {**stats, **of_indexes}, listed)
+
+
+def _slices(
+    mdt: MetaClient, timeline: Timeline, table: MetadataTable | None, partitions: Sequence[str]
+) -> dict[str, Sequence[FileSlice]]:
+    """Return the file groups of partitions by their numbers, as an open metadata table knows them, if there is one."""
+    if table is not None:
+        return {partition: table.shards(partition).all for partition in partitions}
+    slices = mdt.view(timeline, sizes=False).slices_of(partitions)
+    return {p: [each for each in slices if each.partition == p] for p in partitions}
 
 
 def _parts(mdt: MetaClient, partition: str, slices: Sequence[FileSlice], changes: Changes) -> list[_Part]:

@@ -127,9 +127,7 @@ class _IndexWork:
         found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         instants = set(building.values())
-        commit_changes(
-            open_metadata(meta), requested, changes, self.logs, maintained, instants, table.timeline, self._verify
-        )
+        commit_changes(open_metadata(meta), requested, changes, self.logs, maintained, instants, table, self._verify)
         for each in self.prepared_changes:
             each.finish(locked)
 
