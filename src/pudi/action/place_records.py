@@ -115,7 +115,7 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
     view = meta.view(write.timeline)
     slices = view.all_slices() if partitions is None else view.slices_of(partitions)
     listed = meta.opened.metadata
-    if listed is not None and not listed.tells_of(write.timeline):  # a file group may have gone since
+    if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
         refuse_behind(meta, write.timeline)
     newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
     seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
@@ -140,7 +140,7 @@ def planned_again(write: WriteSnapshot) -> Iterator[None]:
             raise
         others = [each for each in now.commits if before.commit(each.requested) is None]
         changed = any(store.read_commit_metadata(each).operation_type not in SERVICE_OPERATIONS for each in others)
-        kind = ConflictError if changed or any(before.taken_back(now)) else TimelineBehindError
+        kind = ConflictError if changed or any(before.rolled_back_in(now)) else TimelineBehindError
         raise kind(
             f"another process deleted files that this write was planned with ({error.message}); nothing of this write "
             "is visible; retry",

@@ -139,7 +139,7 @@ def rebuild_around(meta: MetaClient, engine: Engine, options: Options, run: Call
     """Take commits back under the table's lock; a metadata table is dropped before, and rebuilt after it.
 
     What a dead run dropped is rebuilt, too. If it fails with a rollback or a restore begun, whoever completes that
-    rebuilds the metadata table: what it takes back must not be in the new indexes.
+    rebuilds the metadata table: what it rolls back must not be in the new indexes.
 
     Args:
         meta: the table.

@@ -229,7 +229,7 @@ class ConflictCheck:
     def check_gone(self, now: Timeline, completed: Completed) -> None:
         """Refuse what may build on commits that were rolled back."""
         del completed
-        for each in self.seen.taken_back(now):
+        for each in self.seen.rolled_back_in(now):
             raise self._conflict(f"commit {each.requested}, which this write builds on, was rolled back meanwhile")
 
     def _shared_partitions(self, theirs: CommitMetadata) -> set[str]:
@@ -317,7 +317,7 @@ CONFLICT_RULES: tuple[ConflictRule, ...] = (
     ),
     ConflictRule(
         "a rollback or restore that completed meanwhile",
-        "it took back a commit that ours was planned from",
+        "it rolled back a commit that ours was planned from",
         "only a rollback of our own write",
         ConflictCheck.check_gone,
     ),

@@ -49,13 +49,13 @@ class _Limit:
 
     Attributes:
         option: the property that says it, or properties.
-        held: whether it's within what this release does.
+        is_kept: whether the table is within what this release does.
         advice: what to do where it isn't.
         said: what the table says; None for the property's value.
     """
 
     option: Option[Any] | str
-    held: Callable[[TableConfig], bool]
+    is_kept: Callable[[TableConfig], bool]
     advice: str = _WITH_HUDI
     said: Callable[[TableConfig], object] | None = None
 
@@ -301,7 +301,7 @@ def _check_mergers(options: Options, table: str) -> None:
 
 def _hold(limits: Iterable[_Limit], config: TableConfig, table: str, done: str) -> None:
     for limit in limits:
-        if not limit.held(config):
+        if not limit.is_kept(config):
             said = limit.value(config)
             value = text_of(said) if isinstance(said, (str, bool, int, float)) else said
             raise NotSupportedError(

@@ -1,7 +1,7 @@
 """Time, ids, chance and threads, and the protocols of storage and locks that everything above shares."""
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
-from pudi.context.collector import collector_held
+from pudi.context.collector import collector_paused
 from pudi.context.executor import Background, Executor, Mutex, ThreadExecutor, Timer
 from pudi.context.lock import Lock, OneProcessLock
 from pudi.context.storage import FileInfo, Storage
@@ -20,5 +20,5 @@ __all__ = [
     "SystemClock",
     "ThreadExecutor",
     "Timer",
-    "collector_held",
+    "collector_paused",
 ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_held() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep the garbage collector from running meanwhile: it would walk over all that is made, again and again.
 
     For work that creates many small objects without reference cycles, such as planning 100,000 files.

@@ -20,7 +20,7 @@ _BEGUN = (State.COMPLETED, State.INFLIGHT)
 
 def has_overtaken(timeline: Timeline, now: Timeline) -> bool:
     """Whether files that a reader of a timeline needs may have been deleted since it was loaded."""
-    return bool(_begun(now) - _begun(timeline)) or any(timeline.taken_back(now)) or _is_archived(timeline, now)
+    return bool(_begun(now) - _begun(timeline)) or any(timeline.rolled_back_in(now)) or _is_archived(timeline, now)
 
 
 def check_overtaken(
@@ -50,7 +50,7 @@ def check_overtaken(
     """
     if not has_overtaken(timeline, now):
         return
-    for each in timeline.taken_back(now):
+    for each in timeline.rolled_back_in(now):
         if sees(each.requested) and each.file_name() not in store.assumed:
             raise NotFoundError(
                 f"commit {each.requested} was rolled back while this was under way; read the table as it is now",

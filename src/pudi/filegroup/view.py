@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pudi.context import FileInfo, collector_held
+from pudi.context import FileInfo, collector_paused
 from pudi.context.cached import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.committed_logs import stated_sizes
@@ -101,13 +101,13 @@ class FileSystemView:
 
     def all_slices(self) -> list[FileSlice]:
         """Latest slice of each file group in the table, by partition path and file id; raises as `slices`."""
-        with collector_held():
+        with collector_paused():
             listed = self._listing.all_files()
             return self._checked([s for partition, files in listed.items() for s in self._latest(partition, files)])
 
     def slices_of(self, partitions: Iterable[str]) -> list[FileSlice]:
         """Latest slice of each file group in some partitions, one listing each; raises as `slices`."""
-        with collector_held():
+        with collector_paused():
             listed = self._listing.files_of(partitions)
             found = [s for partition, files in listed.items() for s in self._latest(partition, files)]
             return self._checked(found, listed.keys())
@@ -120,7 +120,7 @@ class FileSystemView:
         wanted: dict[str, set[str]] = {}
         for partition, file_id in groups:
             wanted.setdefault(partition, set()).add(file_id)
-        with collector_held():
+        with collector_paused():
             listed = self._listing.files_of(sorted(wanted))
             found = [
                 file_slice

@@ -58,17 +58,17 @@ class StoredLog:
     def __init__(self, read: Callable[[int, int], bytes], size: int) -> None:
         self._read = read
         self._first = 0
-        self._held = memoryview(b"")
+        self._buffer = memoryview(b"")
         self.size = size
 
     def at(self, start: int, length: int) -> memoryview:
         """Some bytes, and those behind them for the next call."""
         begin = start - self._first
-        if begin < 0 or begin + length > len(self._held):
+        if begin < 0 or begin + length > len(self._buffer):
             wanted = min(max(length, _WINDOW), self.size - start)
-            self._first, self._held = start, memoryview(self._read(start, wanted))
+            self._first, self._buffer = start, memoryview(self._read(start, wanted))
             begin = 0
-        return self._held[begin : begin + length]
+        return self._buffer[begin : begin + length]
 
     def find(self, text: bytes, start: int) -> int:
         """Where a text comes next; the file's size where it doesn't."""

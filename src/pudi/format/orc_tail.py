@@ -324,7 +324,7 @@ def _chunks(content: bytes, tail: OrcTail) -> bytes:
 def _decompressed(content: bytes, kind: int, block_size: int) -> bytes:
     if kind == _NONE:
         return content
-    parts, at, held = [], 0, 0
+    parts, at, size = [], 0, 0
     while at < len(content):
         header = int.from_bytes(content[at : at + _CHUNK_HEADER], "little")
         at += _CHUNK_HEADER
@@ -333,8 +333,8 @@ def _decompressed(content: bytes, kind: int, block_size: int) -> bytes:
             raise CorruptError("an ORC footer that is cut off, or is none")
         at += len(part)
         parts.append(part if header & 1 else _chunk(part, kind, block_size))
-        held += len(parts[-1])
-        if held > MOST_TAIL:
+        size += len(parts[-1])
+        if size > MOST_TAIL:
             raise CorruptError("an ORC footer of more bytes than any writer makes")
     return b"".join(parts)
 

@@ -205,16 +205,16 @@ def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) 
             kind, size = _number_of(header, 1, I32), _number_of(header, 3, I32)
             if kind not in _PAGES:
                 raise NotMovableError(f"column {name}: a page of kind {kind}", path=path)
-            held = _number_of(_struct_of(header, _PAGES[kind]), 1, I32)
+            count = _number_of(_struct_of(header, _PAGES[kind]), 1, I32)
             checksum = _number_of(header, 4, I32) if 4 in header else None
         except KeyError as error:
             raise CorruptError(f"column {name}: a page header lacks field {error}", path=path) from None
-        if held < 0 or not 0 <= size <= len(content) - at:
+        if count < 0 or not 0 <= size <= len(content) - at:
             raise CorruptError(f"column {name}: a page of {size} bytes, {len(content) - at} are left", path=path)
         if checksum is not None and zlib.crc32(view[at : at + size]) != checksum & 0xFFFFFFFF:
             raise CorruptError(f"column {name}: a page isn't what its checksum says", path=path)
         at += size
-        values += 0 if kind == _DICTIONARY_PAGE else held
+        values += 0 if kind == _DICTIONARY_PAGE else count
     if values != chunk.metadata[5][1]:
         raise CorruptError(f"column {name}: {values} of {chunk.metadata[5][1]} values are there", path=path)
 

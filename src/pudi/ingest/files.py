@@ -62,8 +62,8 @@ class FileSource:
         if not chosen:
             return None
         newest = chosen[-1].modified_ms
-        held = after.seen if after.value == str(newest) else ()
-        seen = tuple(sorted({*held, *(each.path for each in chosen if each.modified_ms == newest)}))
+        before = after.seen if after.value == str(newest) else ()
+        seen = tuple(sorted({*before, *(each.path for each in chosen if each.modified_ms == newest)}))
         reached = replace(after, value=str(newest), version=2, seen=seen)
         origin = f"{len(chosen)} file{'' if len(chosen) == 1 else 's'} of {storage.root}"
         more = len(chosen) < len(waiting)

@@ -233,8 +233,8 @@ def _table(found: Iterator[_Stats]) -> pa.Table:
         [each.column for each in rows],
         [int(each.type) for each in rows],
         [each.info for each in rows],
-        [_held(each.least, each.type) for each in rows],
-        [_held(each.greatest, each.type) for each in rows],
+        [_stored(each.least, each.type) for each in rows],
+        [_stored(each.greatest, each.type) for each in rows],
         [each.nulls for each in rows],
         [each.values for each in rows],
         [each.size for each in rows],
@@ -245,7 +245,7 @@ def _table(found: Iterator[_Stats]) -> pa.Table:
     )
 
 
-def _held(value: int | float | bytes | None, kind: ValueType) -> bytes | None:
+def _stored(value: int | float | bytes | None, kind: ValueType) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if kind in _LITTLE:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.context import FileInfo, collector_held
+from pudi.context import FileInfo, collector_paused
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileListing
 from pudi.format.metadata_partitions import FILES
@@ -92,7 +92,7 @@ class MetadataListing:
         """Whether the metadata table has commits that a timeline lacks; see `FileListing`."""
         if self._failed:
             return self._otherwise.shows_later(timeline)
-        return self._opened is not None and not self._opened.tells_of(timeline)
+        return self._opened is not None and not self._opened.is_known_to(timeline)
 
     def partitions(self) -> Sequence[str]:
         """Every partition path, sorted."""
@@ -206,7 +206,7 @@ def _listed(records: pa.Table) -> Files:
     keys = records["key"].combine_chunks()
     folders = pc.if_else(pc.equal(keys, NO_PARTITION), "", pc.binary_join_element_wise(keys, "", "/"))
     paths = pc.binary_join_element_wise(folders.take(pa.array(entries.owner)), entries.names, "")
-    with collector_held():
+    with collector_paused():
         infos = list(map(FileInfo, paths.to_pylist(), entries.sizes.tolist(), repeat(0)))
     ends = np.searchsorted(entries.owner, np.arange(len(keys)), side="right").tolist()
     begins = [0, *ends][: len(ends)]

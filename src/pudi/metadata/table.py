@@ -26,7 +26,7 @@ from pudi.metadata.invalidated import ever_invalidated_partitions, invalidated_p
 from pudi.metadata.merge import folded, merged
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.stated_slices import check_slice
-from pudi.metadata.validity import missing, scope_of, tells_of
+from pudi.metadata.validity import is_known_to, missing, scope_of
 from pudi.storage import StorageBelow, executor_of
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -157,9 +157,9 @@ class MetadataTable:
         done = tuple((i.requested, i.completion) for i in self.timeline.instants if i.is_completed)
         return done, self.scope.completed
 
-    def tells_of(self, timeline: Timeline) -> bool:
-        """Return whether the table's timeline has all commits that the metadata table has; see `validity.tells_of`."""
-        return tells_of(self.scope, self.timeline, timeline, self._is_own)
+    def is_known_to(self, timeline: Timeline) -> bool:
+        """Return whether the table's timeline has all commits of the metadata table; see `validity.is_known_to`."""
+        return is_known_to(self.scope, self.timeline, timeline, self._is_own)
 
     def shards(self, partition: str) -> Shards:
         """Return the file groups of a partition, by one listing.

@@ -82,7 +82,7 @@ def _missing(
     return None
 
 
-def tells_of(
+def is_known_to(
     scope: LogScope, metadata: Timeline, data: Timeline, is_own: Callable[[Instant], bool] = lambda _: False
 ) -> bool:
     """Return whether the table's timeline, loaded before, has all commits that the metadata table has.

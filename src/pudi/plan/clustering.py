@@ -63,8 +63,8 @@ def plan_clustering(
         if small and (each.partition, each.file_id) not in busy:
             by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
-    for _, held in sorted(by_partition.items()):
-        groups += _groups(held, options, max_file_size)
+    for _, of_partition in sorted(by_partition.items()):
+        groups += _groups(of_partition, options, max_file_size)
     params = {}
     if options.columns:
         params[ClusteringOptions.sort_columns.key] = ",".join(options.columns)
@@ -82,13 +82,13 @@ def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: 
     }
     slices = sorted(slices, key=lambda each: (*(keys[name](each) for name in options.slice_order), each.file_id))
     groups: list[list[FileSlice]] = []
-    held = 0
+    size_so_far = 0
     for each in slices:
-        if not groups or held + size(each) > options.max_group_bytes:
+        if not groups or size_so_far + size(each) > options.max_group_bytes:
             groups.append([])
-            held = 0
+            size_so_far = 0
         groups[-1].append(each)
-        held += size(each)
+        size_so_far += size(each)
     target = options.target_bytes
     made = [group_of(group, max(1, -(-sum(map(size, group)) // target)), max_file_size) for group in groups]
     return [each for each in made if len(each.slices) > 1 or each.outputs > 1 or _gains(each, options)]

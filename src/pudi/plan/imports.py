@@ -112,7 +112,7 @@ def _is_large(pieces: Sequence[Piece]) -> bool:
 
 def _packed(files: Iterable[SourceFile], most: int) -> Iterator[tuple[Piece, ...]]:
     """Return row groups in portions of a size, in their order; row groups without rows are left out."""
-    held: list[Piece] = []
+    pieces: list[Piece] = []
     size = 0
     for file in files:
         taken: list[int] = []
@@ -120,11 +120,11 @@ def _packed(files: Iterable[SourceFile], most: int) -> Iterator[tuple[Piece, ...
             if not rows:
                 continue
             if size and size + stored > most:
-                held += [Piece(file, tuple(taken))] if taken else []
-                yield tuple(held)
-                held, taken, size = [], [], 0
+                pieces += [Piece(file, tuple(taken))] if taken else []
+                yield tuple(pieces)
+                pieces, taken, size = [], [], 0
             taken.append(number)
             size += stored
-        held += [Piece(file, tuple(taken))] if taken else []
-    if held:
-        yield tuple(held)
+        pieces += [Piece(file, tuple(taken))] if taken else []
+    if pieces:
+        yield tuple(pieces)

@@ -113,8 +113,10 @@ def plan_resizing(
         if (each.partition, each.file_id) not in busy:
             by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
-    for partition, held in sorted(by_partition.items()):
-        groups += _Partition(partition, rings[partition], held, resizing, new_prefix).groups(bool(options.columns))
+    for partition, of_partition in sorted(by_partition.items()):
+        groups += _Partition(partition, rings[partition], of_partition, resizing, new_prefix).groups(
+            bool(options.columns)
+        )
     params = {ClusteringOptions.sort_columns.key: ",".join(options.columns)} if options.columns else {}
     return ClusteringPlan(tuple(groups[: options.max_groups]), options.execution_class, params)
 
@@ -180,8 +182,8 @@ class _Partition:
         return found
 
     def _is_small(self, place: int) -> bool:
-        held = self._slices.get(place)
-        return held is not None and _bytes_of(held) <= self._resizing.merge_bytes
+        found = self._slices.get(place)
+        return found is not None and _bytes_of(found) <= self._resizing.merge_bytes
 
     def _group(self, places: Sequence[int], children: Sequence[ChildNode]) -> ClusteringGroup:
         change = GroupChange(self._partition, tuple(children), self._ring.sequence)

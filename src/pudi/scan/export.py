@@ -103,9 +103,9 @@ def export(
         )
     rows = files = 0
     coming = iter(batches)
-    held = next(coming, None)
-    while held is not None or not files:
-        written, held = _write(storage, f"part-{files:05}.{format}", held, coming, schema, format)
+    first = next(coming, None)
+    while first is not None or not files:
+        written, first = _write(storage, f"part-{files:05}.{format}", first, coming, schema, format)
         rows, files = rows + written, files + 1
     storage.create(SUCCESS, b"", durable=True)
     return Exported(rows, files)

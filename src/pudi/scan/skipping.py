@@ -54,7 +54,7 @@ class Skipper:
     def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
         """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
         try:
-            if plan.narrowed is None or not self.newest or not table.tells_of(self.timeline):
+            if plan.narrowed is None or not self.newest or not table.is_known_to(self.timeline):
                 return None
             read = self._read(table)
             return next((found for kind in registry.KINDS if (found := kind.locate(read, plan)) is not None), None)

@@ -140,7 +140,7 @@ def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError
             break
         try:
             table = meta.metadata_table(timeline)
-            if table.tells_of(timeline):
+            if table.is_known_to(timeline):
                 break
         except UNREADABLE as error:
             return timeline, None, error

@@ -254,7 +254,7 @@ def _of_restore(record: Mapping[str, Any]) -> dict[str, Any]:
     done = [each for found in record["hoodieRestoreMetadata"].values() for each in found if each is not None]
     return {
         "files_deleted": sum(int(each["totalFilesDeleted"]) for each in done),
-        "note": f"took back {_some(record['instantsToRollback'])}",
+        "note": f"rolled back {_some(record['instantsToRollback'])}",
     }
 
 

@@ -183,14 +183,14 @@ class LogAppender:
     def _files(self, blocks: list[_Block]) -> Iterator[tuple[WriteStat, WrittenLog]]:
         """Distribute blocks over files: each file is filled before the next begins (rollOverIfNeeded)."""
         version = self._over.version(self._options.layout)
-        held: list[_Block] = []
+        buffered: list[_Block] = []
         for block in blocks:
-            if held and sum(len(each.content) for each in held) > self._options.max_file_bytes:
-                yield self._write(version, held)
-                held, version = [], version + 1
-            held.append(block)
-        if held:
-            yield self._write(version, held)
+            if buffered and sum(len(each.content) for each in buffered) > self._options.max_file_bytes:
+                yield self._write(version, buffered)
+                buffered, version = [], version + 1
+            buffered.append(block)
+        if buffered:
+            yield self._write(version, buffered)
 
     def _write(self, version: int, blocks: list[_Block]) -> tuple[WriteStat, WrittenLog]:
         options, over, task = self._options, self._over, self.task

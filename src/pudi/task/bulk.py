@@ -61,7 +61,7 @@ def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:
 
 
 @dataclass(slots=True)
-class HeldRecords:
+class RecordBuffer:
     """The records of one task that have not been written yet, by partition, in bounded memory.
 
     Args:
@@ -71,13 +71,13 @@ class HeldRecords:
 
     storage: Storage
     spec: WriteSpec
-    _held: dict[str, list[pa.Table]] = field(default_factory=dict)
+    _parts: dict[str, list[pa.Table]] = field(default_factory=dict)
     _bytes: dict[str, int] = field(default_factory=dict)
     _limit: int | None = None
 
     def __bool__(self) -> bool:
         """Whether there are records."""
-        return bool(self._held)
+        return bool(self._parts)
 
     def add(self, data: pa.Table, keys: pa.ChunkedArray, partitions: pa.DictionaryArray) -> None:
         """Take in records.
@@ -91,7 +91,7 @@ class HeldRecords:
         parts = list(split_by_partition(rows))
         for partition, places in parts:
             part = rows if len(parts) == 1 else rows.take(places)
-            self._held.setdefault(partition, []).append(part)
+            self._parts.setdefault(partition, []).append(part)
             self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
 
     def full(self) -> str | None:
@@ -104,17 +104,17 @@ class HeldRecords:
 
     def next(self) -> str:
         """Return the first partition with records."""
-        return min(self._held)
+        return min(self._parts)
 
     def take(self, partition: str) -> pa.Table:
         """Return the records of the next file of a partition, as `write_file` takes them."""
         limit = self._file_bytes(partition)
-        rows = pa.concat_tables(self._held.pop(partition))
+        rows = pa.concat_tables(self._parts.pop(partition))
         size = self._bytes.pop(partition)
         most = max(1, int(limit * rows.num_rows / max(1, size)))
         if rows.num_rows > most and not self.spec.deduplicate:
             rest = rows.slice(most)
-            self._held[partition], self._bytes[partition] = [rest], rest.nbytes
+            self._parts[partition], self._bytes[partition] = [rest], rest.nbytes
             rows = rows.slice(0, most)
         place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
         return rows.drop_columns([PARTITION_PATH]).add_column(1, PARTITION_PATH, place)
@@ -122,7 +122,7 @@ class HeldRecords:
     def _file_bytes(self, partition: str) -> int:
         """Arrow bytes at which a file is closed; measured once."""
         if self._limit is None:
-            rows = pa.concat_tables(self._held[partition])
+            rows = pa.concat_tables(self._parts[partition])
             found = file_bytes(self.storage, self.spec, rows)
             if rows.nbytes < found:  # too few to tell
                 return found

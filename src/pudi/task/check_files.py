@@ -288,24 +288,26 @@ def _of_bloom(
     base: AnyBaseFile, file: BaseFile | LogFile, blooms: Mapping[str, dict[str, object]]
 ) -> Iterator[Finding]:
     """Return a finding for a base file with keys that its bloom filter lacks, or without a filter."""
-    held = blooms.get(bloom_key(file.partition, file.name.name))
-    if held is None:
+    stored = blooms.get(bloom_key(file.partition, file.name.name))
+    if stored is None:
         yield Finding(BLOOM_FILTERS, file.path, "the file has no bloom filter in the metadata table")
         return
-    yield from missing_from_filter(BLOOM_FILTERS, file.path, held, base.read([RECORD_KEY]).column(0))
+    yield from missing_from_filter(BLOOM_FILTERS, file.path, stored, base.read([RECORD_KEY]).column(0))
 
 
-def missing_from_filter(index: str, path: str, held: Mapping[str, object], texts: pa.ChunkedArray) -> Iterator[Finding]:
+def missing_from_filter(
+    index: str, path: str, stored: Mapping[str, object], texts: pa.ChunkedArray
+) -> Iterator[Finding]:
     """Return a finding for texts of a file that its bloom filter lacks.
 
     Args:
         index: the index that has the filter.
         path: the file.
-        held: the filter in the index.
+        stored: the filter in the index.
         texts: the texts, without nulls.
     """
     try:
-        known = BloomFilter.from_base64(held["bloomFilter"], str(held["type"])).might_contain(texts)  # type: ignore[arg-type]
+        known = BloomFilter.from_base64(stored["bloomFilter"], str(stored["type"])).might_contain(texts)  # type: ignore[arg-type]
     except CorruptError as error:
         yield Finding(index, path, str(error))
         return

@@ -45,10 +45,10 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
         return none
     names = merging.columns(plan.schema)
     target = pa.schema([field for field in plan.schema if field.name in names])
-    held, buckets, _ = LogVersions(storage, merging, plan.history).collect(blocks, target)
+    found, buckets, _ = LogVersions(storage, merging, plan.history).collect(blocks, target)
     rule = replace(merging.rule, partial_update=None)  # ask for the winner only: mixing values is not needed
     if buckets is None:
-        parts = [_once_deleted(held, rule)]
+        parts = [_once_deleted(found, rule)]
     else:
         with buckets:
             parts = [_once_deleted(runs, rule) for runs, _ in buckets.parts(pa.table({}))]

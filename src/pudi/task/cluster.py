@@ -163,10 +163,10 @@ class ClusterTask:
         bounds = self._bounds(starts)
         most = max(1, -(-len(position) // self.portions))
         edges = [n for _, start, end in bounds for n in range(start, end, most)]
-        held = self._divide(reader, slices, spill, position, np.array([*edges, bounds[-1][2] if bounds else 0]))
+        places_of = self._divide(reader, slices, spill, position, np.array([*edges, bounds[-1][2] if bounds else 0]))
         del position
         for file_id, start, end in bounds:
-            own = [places for edge, places in zip(edges, held, strict=True) if start <= edge < end]
+            own = [places for edge, places in zip(edges, places_of, strict=True) if start <= edge < end]
             yield file_id, map(partial(_portion, spill), own)
 
     def _divide(
@@ -178,18 +178,18 @@ class ClusterTask:
         edges: np.ndarray,
     ) -> list[list[tuple[int, int]]]:
         """Write all records of this task's files to the temporary file; return where those of each portion are."""
-        held: list[list[tuple[int, int]]] = [[] for _ in edges[1:]]
+        places_of: list[list[tuple[int, int]]] = [[] for _ in edges[1:]]
         start = 0
         for part in _parts(reader, slices, self._wanted):
             own = position[start : start + part.num_rows]
             start += part.num_rows
             portion = np.searchsorted(edges, own, side="right") - 1
-            for number in range(len(held)):
+            for number in range(len(places_of)):
                 rows = np.flatnonzero(portion == number)
                 if len(rows):
                     taken = part.take(pa.array(rows)).append_column(ROW, pa.array(own[rows], pa.int64()))
-                    held[number].append(spill.add(taken))
-        return held
+                    places_of[number].append(spill.add(taken))
+        return places_of
 
     def _places(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """Return the records in their order, and for each new file its first record, and the one after the last."""

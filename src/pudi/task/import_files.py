@@ -30,7 +30,7 @@ from pudi.plan.imports import ImportUnit, Piece, SourceFile
 from pudi.record import KeyGenerator, with_instant
 from pudi.record.hive_folders import folder_values
 from pudi.schema import conform, with_meta_fields
-from pudi.task.bulk import HeldRecords
+from pudi.task.bulk import RecordBuffer
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
 from pudi.task.write import FileResult, SliceWriter, write_file
 
@@ -293,7 +293,7 @@ class ImportJob:
         return self.source.record_keys(rows, piece.file, (0, 0))
 
     def _rewrite(self, storage: Storage, unique: str, attempt: int) -> FileResult:
-        held, received = HeldRecords(storage, self.spec), 0
+        held, received = RecordBuffer(storage, self.spec), 0
         stats: list[WriteStat] = []
         staged: list[StagedEntries] = []
 

@@ -46,8 +46,8 @@ class LateKeys:
         logs = self.logs.get((file_slice.partition, file_slice.file_id))
         if not logs:
             return np.empty(0, dtype=np.int64)
-        held = self.reading.keys(storage, replace(file_slice, base=None, logs=logs)).cast(keys.type)
-        return np.flatnonzero(np.asarray(pc.is_in(keys, value_set=held)))
+        known = self.reading.keys(storage, replace(file_slice, base=None, logs=logs)).cast(keys.type)
+        return np.flatnonzero(np.asarray(pc.is_in(keys, value_set=known)))
 
 
 def late_logs(

@@ -157,7 +157,7 @@ class Timeline:
         """The completed commit of that requested time, if there is one on the active timeline."""
         return self._completed.get(requested)
 
-    def taken_back(self, now: Timeline) -> Iterator[Instant]:
+    def rolled_back_in(self, now: Timeline) -> Iterator[Instant]:
         """Yield completed commits that were rolled back since: a later listing neither has them nor archived them."""
         there, start = {each.requested for each in now.commits}, now.start or ""
         for each in self.commits:

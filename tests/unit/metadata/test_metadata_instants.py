@@ -9,7 +9,7 @@ from pudi.context import FileInfo
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile
 from pudi.metadata.groups import Shards
-from pudi.metadata.validity import missing, scope_of, tells_of
+from pudi.metadata.validity import is_known_to, missing, scope_of
 from pudi.timeline import Timeline
 
 A, B, C = "20260101000000001", "20260101000000002", "20260101000000003"
@@ -62,7 +62,7 @@ def test_it_may_tell_of_a_commit_that_a_reader_does_not_see() -> None:
     data = Timeline.from_names([completed(A, action="commit")])
     for names, expected in (([completed(A)], True), ([completed(A), completed(B)], False)):
         known = metadata(*names)
-        assert tells_of(scope_of(data, known), known, data) is expected
+        assert is_known_to(scope_of(data, known), known, data) is expected
 
 
 def file_slice(file_id: str) -> FileSlice:

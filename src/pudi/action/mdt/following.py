@@ -103,7 +103,7 @@ def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection
     others = [each for each in later if each.action is Action.DELTACOMMIT]
     if len(compactions) + len(others) < sum(each.is_write for each in later):
         return None
-    if not all(_tells_of_deletions(meta, timeline, each) for each in others):
+    if not all(_states_deletions(meta, timeline, each) for each in others):
         return None
     return _without(meta, own, compactions)
 
@@ -134,7 +134,7 @@ def _written_by(mdt: MetaClient, compaction: Instant) -> tuple[str, ...]:
     return paths
 
 
-def _tells_of_deletions(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
+def _states_deletions(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
     """Return whether a deltacommit of the metadata table only says which files the table deleted."""
     origin = {each.action for each in timeline.instants if each.requested == instant.requested and each.is_completed}
     if not origin or origin - _DELETING:

@@ -88,8 +88,8 @@ def _slice_of(named: CompactionOperation) -> FileSlice:
     """Return a slice of a plan; its files may be gone, and their sizes are unknown."""
     logs = (parse_log_file(name) for name in named.log_files)
     base = None if named.base_file is None else _base(named.partition_path, named.base_file, 0)
-    held = tuple(LogFile(named.partition_path, log, 0) for log in logs if log is not None)
-    return FileSlice(named.partition_path, named.file_id, base, held)
+    log_files = tuple(LogFile(named.partition_path, log, 0) for log in logs if log is not None)
+    return FileSlice(named.partition_path, named.file_id, base, log_files)
 
 
 def _made(stat: WriteStat) -> FileSlice:

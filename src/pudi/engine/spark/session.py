@@ -152,14 +152,14 @@ def column_in_workers(frame: Any, run: Callable[[Sequence[pa.Array]], Sequence[p
 
     def code(texts: Iterator[pd.Series]) -> Iterator[pd.Series]:
         prepare_worker()
-        held: list[pa.Array] = []
+        buffered: list[pa.Array] = []
         for series in texts:
-            held.append(pa.array(series, pa.string()))
-            if sum(map(len, held)) >= _MOST_TEXTS:
-                yield from (pd.Series(values.to_numpy()) for values in run(held))
-                held = []
-        if held:
-            yield from (pd.Series(values.to_numpy()) for values in run(held))
+            buffered.append(pa.array(series, pa.string()))
+            if sum(map(len, buffered)) >= _MOST_TEXTS:
+                yield from (pd.Series(values.to_numpy()) for values in run(buffered))
+                buffered = []
+        if buffered:
+            yield from (pd.Series(values.to_numpy()) for values in run(buffered))
 
     # Spark goes by the types, and doesn't find them by their names here
     code.__annotations__ = {"texts": Iterator[pd.Series], "return": Iterator[pd.Series]}

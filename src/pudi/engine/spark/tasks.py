@@ -23,7 +23,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, write_file
-from pudi.task.bulk import HeldRecords
+from pudi.task.bulk import RecordBuffer
 from pudi.task.partition import write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
@@ -207,26 +207,26 @@ class BulkTask:
     keys: KeyGenerator
     job: str
     check: WorkerCheck
-    _held: HeldRecords = field(init=False)
+    _buffer: RecordBuffer = field(init=False)
     _files: int = 0
     _rows: int = 0
     _hashes: Fingerprint = NO_RECORDS
 
     def __post_init__(self) -> None:
-        self._held = HeldRecords(self.storage, self.spec)
+        self._buffer = RecordBuffer(self.storage, self.spec)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answers by `RESULT_COLUMNS` for records with the table's columns, and `HASH` where they're to be counted."""
         try:
             for step in steps(batches):
-                if not self._files and not self._held:
+                if not self._files and not self._buffer:
                     self.check.run()
                 self._take_in(step)
                 del step
-                while not self.spec.deduplicate and (full := self._held.full()) is not None:
+                while not self.spec.deduplicate and (full := self._buffer.full()) is not None:
                     yield self._write(full)
-            while self._held:
-                yield self._write(self._held.next())
+            while self._buffer:
+                yield self._write(self._buffer.next())
         except PudiError as error:
             yield failure(error)
 
@@ -236,11 +236,13 @@ class BulkTask:
             self._hashes = self._hashes.plus(Fingerprint.of(taken[HASH]))
             taken = taken.drop_columns([HASH])
         data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
-        self._held.add(data, self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data))
+        self._buffer.add(
+            data, self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
+        )
         self._rows += data.num_rows
 
     def _write(self, partition: str) -> pa.RecordBatch:
-        rows = self._held.take(partition)
+        rows = self._buffer.take(partition)
         spark_partition, stage, attempt = task_ids()
         number = (spark_partition << 20) | self._files
         task = FileTask(number, partition, new_file_id(unique_id(self.job, ""), self._files))

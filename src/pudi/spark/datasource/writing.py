@@ -67,18 +67,18 @@ class StagedWrite:
         prepare_worker()
         context = TaskContext.get()
         query = query_of_task(context._localProperties)
-        held: list[pa.RecordBatch] = []
+        buffered: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
             size += batch.nbytes
             self._check(size)
-            held.append(batch)
-        if not sum(map(len, held)):
+            buffered.append(batch)
+        if not sum(map(len, buffered)):
             return StagedRows(None, 0, query)
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="zstd")
-        with pa.ipc.new_stream(sink, held[0].schema, options=options) as stream:
-            for batch in held:
+        with pa.ipc.new_stream(sink, buffered[0].schema, options=options) as stream:
+            for batch in buffered:
                 stream.write_batch(batch)
         file = f"{self.folder}/{context.partitionId()}-{context.taskAttemptId()}.arrow"
         open_storage(self.job.path, self.job.storage_options).put(file, sink.getvalue().to_pybytes())

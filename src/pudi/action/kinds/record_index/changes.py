@@ -34,7 +34,7 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.index import Index
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
-from pudi.metadata.validity import scope_of, tells_of
+from pudi.metadata.validity import is_known_to, scope_of
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.record_staging import RecordStaging
@@ -74,7 +74,7 @@ def open_shards(meta: MetaClient, timeline: Timeline, *, alone: bool = False) ->
     mdt = open_metadata(meta)
     own = mdt.store.load()
     shards = shards_of(meta, mdt, own, timeline)
-    if alone and not tells_of(shards.scope, own, timeline):
+    if alone and not is_known_to(shards.scope, own, timeline):
         refuse_behind(meta, timeline)
     return shards
 

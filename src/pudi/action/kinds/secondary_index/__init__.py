@@ -105,7 +105,7 @@ class SecondaryIndexes(IndexKind):
                 if kind is None:
                     raise CorruptError("no definition says which column it is about", table=meta.storage.root)
                 if may_be_secondary(kind):
-                    held = PartitionSnapshot.of(check.table, name, whole_key=hashes_whole_keys(spec))
-                    check.keys.of_values(held, spec.columns[0], check.findings)
+                    snapshot = PartitionSnapshot.of(check.table, name, whole_key=hashes_whole_keys(spec))
+                    check.keys.of_values(snapshot, spec.columns[0], check.findings)
             except UNREADABLE as error:
                 yield unreadable(name, error)
