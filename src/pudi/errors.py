@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LONGEST = 4000
 """Maximum characters of a message; the middle of a longer one is left out."""
+_LONGEST_NAME = 300
+"""Maximum characters of a name or a word in a message, likewise: data and files can have names of any length."""
+_LONG_NAMES = re.compile(rf"'[^'\n]{{{_LONGEST_NAME},}}'|\S{{{_LONGEST_NAME + 1},}}")
+_LONGEST_PATH = 1000
+"""Maximum characters of a path as an error is printed; its attributes have the whole one."""
 
 
 class PudiError(Exception):
@@ -32,6 +38,7 @@ class PudiError(Exception):
         instant: str | None = None,
         offset: int | None = None,
     ) -> None:
+        message = _LONG_NAMES.sub(lambda found: _shortened(found[0], _LONGEST_NAME - 60), message)
         message = _shortened(message, _LONGEST)
         super().__init__(message)
         self.message = message
@@ -45,7 +52,8 @@ class PudiError(Exception):
 
     def __str__(self) -> str:
         facts = {"table": self.table, "file": self.path, "instant": self.instant, "offset": self.offset}
-        known = ", ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+        said = {name: _shortened(str(value), _LONGEST_PATH) for name, value in facts.items() if value is not None}
+        known = ", ".join(f"{name} {value}" for name, value in said.items())
         return f"{self.message} [{known}]" if known else self.message
 
 

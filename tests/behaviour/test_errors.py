@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import shutil
 from itertools import product
@@ -347,3 +348,19 @@ def test_a_pending_write_is_never_read(made: PudiTable) -> None:
     shutil.copy(base, base.with_name(f"{file_id}_0-0-0_{instant}.parquet"))
     assert_same(made.snapshot(), expected)
     assert_same(from_arrow(made.table.scan().to_arrow()), rows)
+
+
+def test_names_of_any_length_are_cut_in_messages(tmp_path: Path) -> None:
+    name = "x" * 5000
+    table = pudi.create(tmp_path / "t", pa.schema([("id", pa.int64()), (name, pa.int64())]), record_key="id")
+    with pytest.raises(pudi.PudiError) as first:
+        table.scan([name + "y"])
+    with pytest.raises(pudi.PudiError) as second:
+        table.scan(where=f"`{name} y` = 1")
+    for error in (first.value, second.value):
+        assert "characters left out" in str(error)
+        assert len(str(error)) < 2500
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    path = pudi.CorruptError("damaged", path="p" * 5000)
+    assert len(str(path)) < 1200
+    assert path.path == "p" * 5000
