@@ -235,6 +235,9 @@ def test_what_is_refused(aged: Aged) -> None:
         aged.table.run_ttl(options={"hoodie.partition.ttl.days": "5"})
     with pytest.raises(pudi.InvalidArgumentError, match="KEEP_BY_TIME"):
         aged.table.run_ttl(options={TYPE: "KEEP_BY_MOOD"})
+    for days in ({}, {DAYS: "0"}, {DAYS: "-3"}):
+        with pytest.raises(pudi.InvalidArgumentError, match=r"days\.retain is (-1|0|-3): no partition"):
+            aged.table.run_ttl(options=days)
     with pytest.raises(pudi.NotSupportedError, match="partition_ttl"):
         aged.table.schedule("partition_ttl")
     named = "org.apache.hudi.table.action.ttl.strategy.KeepByCreationTimeStrategy"

@@ -41,7 +41,8 @@ class TtlOptions(OptionsView):
     )
     days = _option(
         "hoodie.partition.ttl.strategy.days.retain",
-        "Number of days after which a partition is deleted, with all its records; none ever is at 0 and below.",
+        "Number of days after which a partition is deleted, with all its records; "
+        "at 0 and below none ever is, and `run_ttl` is refused.",
         default=-1,
     )
     strategy = _option(

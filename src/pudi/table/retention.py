@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.action import CommitResult, MetaClient
 from pudi.config import Options, resolve_only
+from pudi.config.ttl_options import TtlOptions
 from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
@@ -43,11 +45,18 @@ class Retention:
             What was done; None if no partition is due.
 
         Raises:
-            InvalidArgumentError: a wrong option.
+            InvalidArgumentError: a wrong option, or no number of days above 0, at which Hudi does nothing.
             NotSupportedError: a strategy that pudi doesn't know, or a table that this release can't write.
             ConflictError: another process wrote to one of the partitions meanwhile; nothing was deleted.
         """
         meta, resolved = self._for_call(options)
+        options_of = TtlOptions.of(resolved)
+        if options_of.days <= 0:
+            raise InvalidArgumentError(
+                f"{TtlOptions.days.key} is {options_of.days}: no partition would ever be deleted; give a number "
+                "of days above 0",
+                table=meta.storage.root,
+            )
         meta.reload()
         on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
         return partition_ttl.PartitionTtl().run(on)
