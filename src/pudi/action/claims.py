@@ -13,7 +13,7 @@ from pudi.plan import WritePlan
 
 @contextmanager
 def claiming(write: WriteSnapshot) -> Iterator[Claim | None]:
-    """Yield the claim of one attempt, which takes nothing yet; None if the writer doesn't claim."""
+    """Yield the claim of one attempt, which claims no partition yet; None for a writer without claims."""
     settings, options, meta = LockSettings.of(write.request.resolved), write.options, write.meta
     if not settings.claims:
         yield None

@@ -267,7 +267,7 @@ class MetaClient:
         )
 
     def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:
-        """The table's files: as its metadata table lists them, where it has one that is ready, else as folders do.
+        """Return the listing of the table's files: of the metadata table if one is ready, otherwise of folders.
 
         Args:
             timeline: the table's timeline, loaded before.

@@ -125,7 +125,7 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
 
 @contextmanager
 def planned_again(write: WriteSnapshot) -> Iterator[None]:
-    """Have a write planned again if a file is gone that was cleaned since its timeline was loaded.
+    """Plan a write again if a clean deleted one of its files after its timeline was loaded.
 
     Raises:
         TimelineBehindError: in place of a `NotFoundError`, if only table services completed since.

@@ -308,7 +308,7 @@ def _check_before(meta: MetaClient, timeline: Timeline, commit: Instant) -> None
 
 
 def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline, partitions: Sequence[str] | None = None) -> None:
-    """Refuse a state of which files are gone.
+    """Refuse a state whose files are gone.
 
     Args:
         meta: the table.

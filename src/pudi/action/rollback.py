@@ -81,7 +81,7 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
 
 
 def refuse_pending_restore(meta: MetaClient, timeline: Timeline) -> None:
-    """Refuse to work on a table whose restore isn't complete: commits that the work builds on may go.
+    """Refuse to work on a table with a pending restore, which may remove the commits that the work builds on.
 
     Raises:
         BlockedError: a restore is pending.

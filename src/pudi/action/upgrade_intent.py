@@ -63,7 +63,7 @@ class UpgradeIntent:
 
 
 def read_intent(meta: MetaClient) -> UpgradeIntent | None:
-    """Return the upgrade that is under way; None if none is.
+    """Return the pending upgrade; None without one.
 
     Raises:
         CorruptError: the file can't be read.

@@ -81,7 +81,7 @@ def plan_first_step(meta: MetaClient, given: Mapping[str, Value]) -> FirstStep:
 
 
 def bring_to_6(meta: MetaClient, step: FirstStep) -> MetaClient:
-    """Do it; under the table's lock. Return the table as it is then.
+    """Upgrade the table to version 6, under the table's lock; return the upgraded table.
 
     Its properties say that the metadata table is to be rebuilt, so that whoever comes does it if this process dies.
     """
@@ -109,7 +109,7 @@ def _copies_of_plans(meta: MetaClient) -> Iterator[str]:
 
 
 def _check_markers(meta: MetaClient) -> None:
-    """Refuse writes that died in a table of version 0: their markers have another form, which Hudi makes anew."""
+    """Refuse writes that died in a table of version 0: their markers have another form, which Hudi rewrites."""
     pending = [each for each in meta.store.load().pending if each.action in WRITE_ACTIONS]
     if meta.config.version == 0 and pending:
         raise InvalidArgumentError(

@@ -33,7 +33,7 @@ from pudi.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What a caller asks for, whatever the verb.
+    """The part of a write request that all verbs share.
 
     Attributes:
         meta: the table.
@@ -99,7 +99,7 @@ class WriteSnapshot:
 
     @property
     def operation(self) -> Operation:
-        """What is done."""
+        """The operation of the commit."""
         return self.recipe.operation
 
     @property

@@ -68,7 +68,7 @@ def ingest(
     ] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Go on until SIGTERM or SIGINT.")] = False,
     interval: Annotated[float, typer.Option(min=0, help="Seconds between looks at a source that had nothing.")] = 10.0,
-    max_batches: Annotated[int | None, typer.Option(min=1, help="End after so many batches.")] = None,
+    max_batches: Annotated[int | None, typer.Option(min=1, help="End after this number of batches.")] = None,
     on_spark: Annotated[bool, typer.Option("--spark", help="Read and write with a Spark session.")] = False,
     merger: Annotated[
         str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
@@ -81,7 +81,7 @@ def ingest(
 ) -> None:
     """Take new records of a source into a table, each batch in one commit; print each batch as a line of JSON.
 
-    The commits say where to go on. A signal ends it after the batch that it is at, a second one at once; either way
+    The commits say where to go on. A signal ends it after the current batch, a second one immediately; either way
     nothing is lost or taken in twice.
     """
     with errors():

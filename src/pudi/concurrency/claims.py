@@ -35,7 +35,7 @@ class Claimed:
 
     Attributes:
         groups: file groups that it updates or replaces.
-        partitions: partitions of which it may change every file group, or which it reads.
+        partitions: partitions that it reads, or in which it may change every file group.
         inserts: partitions that get new file groups.
         all: whether it claims the whole table.
     """
@@ -46,7 +46,7 @@ class Claimed:
     all: bool = False
 
     def meets(self, other: Claimed) -> bool:
-        """Return whether two writes can't both be done at once."""
+        """Return whether two writes exclude each other."""
         mine, others = self._touched, other._touched
         return bool(
             self.groups & other.groups

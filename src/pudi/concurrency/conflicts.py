@@ -83,7 +83,7 @@ class ConflictCheck:
     nonblocking: NonBlocking | None = None
 
     def run(self, now: Timeline) -> None:
-        """Compare with the timeline as it is under the table's lock.
+        """Compare the write with the timeline that was loaded under the table's lock.
 
         Raises:
             ConflictError: with the other instant and its conflict with our write.

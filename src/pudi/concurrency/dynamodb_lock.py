@@ -58,8 +58,8 @@ class _Item:
     Attributes:
         owner: who holds it, or held it last.
         version: its version.
-        lease_s: how long a version stands at least.
-        released: whether it was given back.
+        lease_s: minimum seconds for which a version is valid.
+        released: whether the holder released it.
     """
 
     owner: str
@@ -70,7 +70,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Our lock: the item's version, and until when it stands, in monotonic seconds."""
+    """Our lock: the item's version, and until when it is valid, in monotonic seconds."""
 
     version: str
     until: float

@@ -37,7 +37,7 @@ class Heartbeat:
     """The heartbeat file of one instant, kept fresh by a timer until stopped (HoodieHeartbeatClient).
 
     In Hudi the file is empty and only its age counts. pudi writes the process id into it, so that other processes on
-    the same machine notice at once that the writer is gone.
+    the same machine notice immediately that the writer is gone.
 
     Args:
         storage: the table's files.
@@ -96,7 +96,7 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
     """Whether the writer of a pending instant is still at work.
 
     A heartbeat older than the expiry belongs to a dead writer. For pudi's own writers on the same machine the process
-    decides: without a process the writer is dead at once; with one it may be late by up to ten times the expiry.
+    decides: without a process the writer is dead immediately; with one it may be late by up to ten times the expiry.
 
     Args:
         storage: the table's files.

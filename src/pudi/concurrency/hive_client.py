@@ -52,7 +52,7 @@ class HiveClient:
         return _number(answer, 1), _number(answer, 2)
 
     def state(self, lock: int) -> int | None:
-        """The state of a lock, which this keeps alive too; None if it's gone."""
+        """Return the state of a lock and keep it alive; None if it no longer exists."""
         answer = self._call("check_lock", [(1, _I64, lock)])
         return None if answer is None else _number(answer, 2)
 

@@ -67,7 +67,7 @@ def hive_place(settings: LockSettings) -> HivePlace:
 class HiveLock(LockProvider):
     """The lock of Hudi's HiveMetastoreBasedLockProvider.
 
-    Like that one it doesn't queue: a lock that isn't granted at once is given back, and asked for again later. Else a
+    Like that one it doesn't queue: a lock that isn't granted immediately is released, and requested again later. Else a
     writer that dies while it waits would hold up all others.
 
     Args:

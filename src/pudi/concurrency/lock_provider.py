@@ -42,7 +42,7 @@ class LockProvider(ABC):
 
     @abstractmethod
     def try_lock(self, seconds: float) -> bool:
-        """Take the lock if it is free, or becomes free within so many seconds; return whether it was taken.
+        """Take the lock, and wait up to `seconds` for it; return whether it was taken.
 
         It may return False earlier: pudi asks again until the time is over.
 

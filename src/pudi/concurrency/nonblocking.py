@@ -17,7 +17,7 @@ READS = "pudi.reads"
 
 @dataclass(frozen=True, slots=True)
 class NonBlocking:
-    """A write that adds log files to buckets, whatever is in them, beside others that do so.
+    """A write that adds log files to buckets while other writers add theirs to the same buckets.
 
     Attributes:
         unfound: buckets in which deletes found no file group, by partition path and name.

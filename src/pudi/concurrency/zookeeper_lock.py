@@ -116,7 +116,7 @@ class _Session:
         return 0 if known is None else int(known[0])
 
     def ask(self, request: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """The answer to one of the client's asynchronous requests; kazoo's errors where there's none in time."""
+        """Return the answer to one of the client's asynchronous requests; raises kazoo's errors after a timeout."""
         return request(*args, **options).get(timeout=self._wait_s)
 
     def drop(self) -> None:

@@ -36,7 +36,7 @@ _harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class CleanOptions(OptionsView):
-    """Which file slices stay, and when a clean runs."""
+    """Which file slices a clean retains, and when it runs."""
 
     __slots__ = ()
 
@@ -157,7 +157,7 @@ class CleanOptions(OptionsView):
     )
     parallelism = _option(
         "hoodie.clean.parallelism",
-        "Number of jobs at most that delete files in parallel, each of at least 100 files where there are so many: "
+        "Number of jobs at most that delete files in parallel, each of at least 100 files if there are that many: "
         "tasks on Spark, threads on this machine, where at most 16 run at a time. Fewer spare a busy store.",
         default=200,
         minimum=1,

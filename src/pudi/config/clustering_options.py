@@ -237,7 +237,7 @@ class ClusteringOptions(OptionsView):
 
     parallelism = _harmless(
         "hoodie.clustering.max.parallelism",
-        "Number of groups that Hudi's driver submits at once; pudi's engines run as many as there is room for.",
+        "Number of groups that Hudi's driver submits in parallel; pudi's engines run as many as there is room for.",
         default=15,
     )
     read_parallelism = _harmless(

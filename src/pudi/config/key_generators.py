@@ -34,7 +34,7 @@ def class_of_type(name: str) -> str | None:
 
 
 def inferred_type(record_key_fields: Sequence[str], partition_fields: Sequence[str]) -> str:
-    """The key generator that Hudi takes where none is named (`KeyGenUtils.inferKeyGeneratorType`).
+    """Return the key generator that Hudi chooses if a table names none (`KeyGenUtils.inferKeyGeneratorType`).
 
     Args:
         record_key_fields: names of the record key's columns.

@@ -63,7 +63,7 @@ class LockSettings(OptionsView):
     early_detection = _option(
         "hoodie.write.concurrency.early.conflict.detection.enable",
         "Whether a write looks, before it works on a file group, whether an earlier pending write has marked it, and "
-        "then fails at once instead of at its commit.",
+        "then fails immediately instead of at its commit.",
         default=False,
     )
     early_strategy = _option(

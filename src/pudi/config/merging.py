@@ -162,7 +162,7 @@ def mode_of_strategy(identifier: str) -> str:
 
 
 def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool, version: int) -> str:
-    """The merge mode where none is named: by strategy id, by payload class, else by whether there are ordering fields.
+    """Return the merge mode of a table that names none: by strategy id, by payload class, or by ordering fields.
 
     Below version 8 the payload class comes first. Source: `HoodieTableConfig.inferMergingConfigsForPreV9Table`.
     """

@@ -83,7 +83,7 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
     for partition in (*config.metadata_partitions, *config.metadata_partitions_inflight):
         if partition.startswith(_OF_RECORD_KEYS) and not config.populate_meta_fields and partition not in dropped:
             raise NotSupportedError(
-                f"the metadata table has partition {partition}, which nobody keeps in step in a table without meta "
+                f"the metadata table has partition {partition}, which nobody maintains in a table without meta "
                 f"fields: Apache Hudi adds no keys to it, and finds too few; give option {MetadataOptions.drop}="
                 f"{partition} to take it away",
                 table=table,
@@ -91,7 +91,7 @@ def check_metadata_kept(config: TableConfig, table: str, options: Options | None
         kept = partition in _KEPT or partition.startswith(tuple(_KEPT_BY_NAME))
         if not kept and partition not in dropped:
             raise NotSupportedError(
-                f"the metadata table has partition {partition}, which pudi does not keep in step yet; give option "
+                f"the metadata table has partition {partition}, which pudi does not maintain yet; give option "
                 f"{MetadataOptions.drop}={partition} to take the partition away, {MetadataOptions.enabled}=false to "
                 "take the whole metadata table away, or use Apache Hudi 1.2 for this table",
                 table=table,

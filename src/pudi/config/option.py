@@ -180,7 +180,7 @@ class Option(Generic[_T]):
 
 
 class Details(TypedDict, total=False):
-    """What else a declaration may say: attributes of `Option`."""
+    """Optional attributes of an `Option`'s declaration."""
 
     choices: tuple[str, ...]
     unsupported: tuple[str, ...]

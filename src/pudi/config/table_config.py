@@ -164,7 +164,7 @@ class TableConfig(TableOptions):
 
     @property
     def partition_types(self) -> tuple[str, ...]:
-        """For each partition column what a custom key generator does with it, in upper case; empty where not said."""
+        """Return how a custom key generator treats each partition column, in upper case; empty if not stated."""
         return tuple(name.partition(":")[2].strip().upper() for name in names_in(self.partition_by))
 
 

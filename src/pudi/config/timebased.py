@@ -77,7 +77,7 @@ def timebased(properties: Mapping[str, str], given: Mapping[str, Value]) -> Time
 
 
 def tells_type(properties: Mapping[str, str]) -> bool:
-    """Whether a table says what its timestamps are, so that what else it leaves out is as Hudi's defaults have it."""
+    """Return whether a table states the type of its timestamps; Hudi's defaults then hold for other settings."""
     return _text(properties, TimebasedOptions.kind) is not None
 
 

@@ -73,7 +73,7 @@ _BY_WRITERS: tuple[Option[Any], ...] = (
 def as_version_6(config: TableConfig, given: Mapping[str, Value], table: str) -> TableConfig:
     """The table of an earlier version, or of 7, in version 6: the steps of Hudi's handlers as far as properties go.
 
-    Its metadata table is gone: that of version 2 isn't in step with the table, later ones are rebuilt.
+    Its metadata table is gone: that of version 2 isn't up to date, later ones are rebuilt.
 
     Args:
         config: the table's properties.

@@ -45,7 +45,7 @@ class Background(Protocol):
     """A function that runs beside its caller."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for its end, so many seconds or as long as it takes; return whether it has ended."""
+        """Wait for its end, up to a number of seconds or without limit; return whether it has ended."""
 
 
 class Executor(Protocol):
@@ -89,7 +89,7 @@ class Executor(Protocol):
         """
 
     def every(self, seconds: float, function: Callable[[], object], name: str) -> Timer:
-        """Call a function each time after so many seconds, the first time after them, until the timer is stopped.
+        """Call a function every `seconds`, first after `seconds`, until the timer is stopped.
 
         Args:
             seconds: the time between two calls.
@@ -110,7 +110,7 @@ class Executor(Protocol):
         """
 
     def acquire(self, mutex: Mutex, seconds: float) -> bool:
-        """Acquire a mutex that another thread may hold for long; whether it was free within so many seconds."""
+        """Acquire a mutex that another thread may hold for long; return whether it was free within `seconds`."""
 
     def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
         """Call a function that may block; None if it doesn't return in time, and then it's no longer waited for."""

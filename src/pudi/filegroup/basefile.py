@@ -176,7 +176,7 @@ class RecordFooter:
 
 
 class BaseFileReader:
-    """One open base file: the footer is read at once, column chunks on demand.
+    """One open base file: the footer is read on opening, column chunks on demand.
 
     Args:
         storage: the table's files.
@@ -219,7 +219,7 @@ class BaseFileReader:
         return int(self.metadata.num_row_groups)
 
     def group_rows(self, group: int) -> int:
-        """How many rows a row group has."""
+        """Return the number of rows of a row group."""
         return int(self.metadata.row_group(group).num_rows)
 
     @property

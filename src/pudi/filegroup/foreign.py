@@ -36,7 +36,7 @@ from pudi.schema import RECORD_KEY
 from pudi.storage import open_input, prefetch
 
 _READABLE: Final = {CODECS[name] for name in ("uncompressed", "snappy", "gzip", "zstd")}
-"""Codecs of which every reader of Hudi tables has one."""
+"""Codecs that every reader of Hudi tables has."""
 
 
 class ForeignFile:

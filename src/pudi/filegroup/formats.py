@@ -65,7 +65,7 @@ class FileOptions:
 
     @property
     def is_parquet(self) -> bool:
-        """Return whether base files are Parquet files, of which column chunks can be copied."""
+        """Return whether base files are Parquet files, whose column chunks can be copied."""
         return self.hfile is None and self.orc is None
 
     @property

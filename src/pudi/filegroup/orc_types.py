@@ -16,11 +16,11 @@ from pudi.schema.nested import cast_array
 from pudi.schema.types import is_any_list
 
 _MOST_MICROS = ((1 << 63) - 1) // 1000 - 14 * 3_600_000_000
-"""Microseconds since 1970 of which pyarrow reads no more, as it counts nanoseconds; less what zones may differ by."""
+"""Microseconds since 1970 up to which pyarrow, which counts nanoseconds, reads timestamps in any time zone."""
 
 
 def with_clocks(stored: pa.DataType, said: pa.DataType | None) -> pa.DataType:
-    """Return a stored type whose points in time are instants, or local where the Avro type says so."""
+    """Return a stored type with timestamps as instants, or as local times if the Avro type is local."""
     if pt.is_timestamp(stored):
         return pa.timestamp("us", "UTC")
     if said is not None and pt.is_int64(stored) and pt.is_timestamp(said) and said.tz is None:

@@ -77,7 +77,7 @@ class ArchivedEntry:
 
     @property
     def content(self) -> Mapping[str, Any]:
-        """What a completed clean, rollback, savepoint or index build did, by Avro's names; else empty."""
+        """The metadata of a completed clean, rollback, savepoint or index build by Avro's names; otherwise empty."""
         return self.record.get(_CONTENTS.get(self.action, "")) or {}
 
 

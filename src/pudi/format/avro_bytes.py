@@ -163,7 +163,7 @@ class Run:
 def cut(records: Records, begin: Positions, end: Positions, kind: pa.DataType) -> pa.Array:
     """The bytes between ascending positions, as text or bytes.
 
-    The positions are the offsets of an array that lies in the records' own bytes and of which every other value is
+    The positions are the offsets of an array that lies in the records' own bytes and whose every other value is
     needed: Arrow copies them out.
 
     Raises:

@@ -46,7 +46,7 @@ class CompactionOperation:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction or log compaction is to do (HoodieCompactionPlan); it never changes once it's requested.
+    """The plan of a compaction or log compaction (HoodieCompactionPlan); immutable once requested.
 
     Attributes:
         operations: the slices.

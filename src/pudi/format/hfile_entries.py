@@ -120,7 +120,7 @@ def _side_by_side(records: Records) -> tuple[Positions, np.ndarray] | None:
 
 
 def _families(records: Records) -> Positions:
-    """Everywhere that bytes are as behind a key."""
+    """Return every position at which the bytes look like those behind a key."""
     data = records.data[: records.size]
     # the rarest of the ten bytes first: keys and values have few of it
     found = np.flatnonzero(data == 0x7F)

@@ -262,7 +262,7 @@ class _Reader:
         return self.data[self.at - length : self.at]
 
     def signed(self) -> int:
-        """Read a number of which the lowest bit is the sign."""
+        """Read a number whose lowest bit is the sign."""
         value = self.read_varint()
         return (value >> 1) ^ -(value & 1)
 

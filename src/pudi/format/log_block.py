@@ -58,7 +58,7 @@ class Header(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Where the content of a block is that wasn't read with its headers.
+    """The location of a block's content, for a block of which only the headers were read.
 
     Attributes:
         start: offset in the file.
@@ -106,7 +106,7 @@ class LogBlock:
 
     @property
     def instant(self) -> str:
-        """Requested time of the instant that wrote the block; empty where none is named (archives)."""
+        """Requested time of the instant that wrote the block; empty if the block names none (archives)."""
         return self.headers.get(Header.INSTANT_TIME, "")
 
     @property

@@ -107,7 +107,7 @@ class InstantFile:
         return InstantFile(self.requested, self.action.comparable, State.COMPLETED, completion)
 
     def file_name(self, layout: Layout = 2) -> str:
-        """Name of the file that says so (InstantFileNameGeneratorV1, V2).
+        """Return the name of the instant's file in the timeline folder (InstantFileNameGeneratorV1, V2).
 
         Raises:
             InvalidArgumentError: the layout has no name for the instant.

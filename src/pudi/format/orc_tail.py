@@ -313,7 +313,7 @@ def _encoded(value: int) -> bytes:
 
 
 def _chunks(content: bytes, tail: OrcTail) -> bytes:
-    """Content as a compressed file stores it: in chunks, of which the header says that they aren't compressed."""
+    """Content as a compressed file stores it: in chunks whose headers say that they aren't compressed."""
     if tail.kind == _NONE:
         return content
     most = min(tail.block_size, (1 << 23) - 1)

@@ -245,7 +245,9 @@ def assemble(
     Returns:
         The file's content.
     """
-    content: list[bytes | memoryview] = [MAGIC]  # joined at once: a stream would copy all again each time that it grows
+    content: list[bytes | memoryview] = [
+        MAGIC
+    ]  # joined in one step: a stream would copy everything each time that it grows
     at, rows, made = len(MAGIC), 0, []
     for count, chunks in groups:
         columns: list[Struct] = []

@@ -59,7 +59,7 @@ class Checkpoint:
 
 
 def resumed(meta: MetaClient | None, wanted: str | None) -> Checkpoint:
-    """Return where to go on: after the newest commit that says so, unless a user asks for another place.
+    """Return the checkpoint to continue from: the newest commit's, unless the user gives another.
 
     A position that the newest such commit already has counts once, as in Hudi: a job that is started again with
     the same arguments goes on.

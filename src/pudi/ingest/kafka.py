@@ -188,7 +188,7 @@ def parsed_offsets(text: str, topic: str) -> dict[int, int]:
 
 
 def _shared(begin: Mapping[int, int], high: Mapping[int, int], most: int) -> dict[int, int]:
-    """Return the end of a batch: at most so many events, shared among partitions evenly."""
+    """Return the end of a batch, limited to a number of events that partitions share evenly."""
     end = dict(begin)
     left = most
     while left > 0:

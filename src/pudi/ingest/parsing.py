@@ -236,7 +236,7 @@ def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]
 
 
 def check_count(bad: Sequence[object], source: str, root: str) -> None:
-    """Refuse a source of which too many records are bad; raises CorruptError."""
+    """Refuse a source with too many bad records; raises CorruptError."""
     if len(bad) > MOST_BAD:
         raise CorruptError(
             f"more than {MOST_BAD:,} of its records can't be read: it isn't of this format or schema",

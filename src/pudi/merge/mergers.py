@@ -135,7 +135,7 @@ def named(merger: RecordMerger) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a merger said.
+    """The answer of a merger.
 
     Attributes:
         rows: the versions that stand: the columns of either side.

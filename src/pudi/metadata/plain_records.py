@@ -1,4 +1,4 @@
-"""Encode records of the metadata table one by one, and decode them: those of which a commit has a few.
+"""Encode and decode records of the metadata table one by one, for commits that change few of them.
 
 For a handful of lists of files, statistics and tombstones the calls of Arrow and numpy take longer than the bytes.
 `encode_changes` gives the same bytes (tests/unit/metadata/test_plain_records.py).

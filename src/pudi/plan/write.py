@@ -293,7 +293,7 @@ def average_record_bytes(commits: Iterable[CommitMetadata], small_file_limit: in
 def whole_partitions(
     counts: Mapping[str, int], slices: Sequence[FileSlice], sizing: Sizing, limits: WholeLimits
 ) -> tuple[PartitionTask, ...] | None:
-    """One task for each partition, where every one of them is within the limits; else None."""
+    """Return one task per partition if all partitions are within the limits; None otherwise."""
     by_partition: dict[str, list[FileSlice]] = {partition: [] for partition in sorted(counts)}
     for file_slice in slices:
         by_partition[file_slice.partition].append(file_slice)

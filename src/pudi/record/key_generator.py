@@ -181,7 +181,7 @@ class KeyGenerator:
         return pc.if_else(named, pc.utf8_slice_codeunits(keys, len(name)), keys)
 
     def _check_spelling(self, texts: pa.ChunkedArray) -> None:
-        """Refuse values that can't be told from a named key.
+        """Refuse values that look like a named key.
 
         Raises:
             NotSupportedError: a value begins with the column's name and a colon.
@@ -306,7 +306,7 @@ def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) ->
 
     Returns:
         By partition column one value per path, in the column's type. A value is NULL when the path doesn't tell it for
-        sure: it is null or empty, of a type whose text is ambiguous, a moment of which the path tells a part, or the
+        sure: it is null or empty, of a type whose text is ambiguous, a timestamp that the path shows in part, or the
         path's parts can't be separated. A column that no path states is left out.
     """
     parts = _segments(paths, keys)

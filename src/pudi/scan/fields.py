@@ -15,7 +15,7 @@ from pudi.schema.spark_types import quote
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The columns of a scan, some of which are fields of structs; each is called as it was asked for.
+    """The columns of a scan, top-level columns or fields of structs, under the names that the caller gave.
 
     Attributes:
         paths: by column, its name and those of the fields inside, from the outside in.

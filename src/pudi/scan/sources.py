@@ -44,7 +44,7 @@ def snapshot_scan(
     limit: int | None = None,
     keys: pa.Table | None = None,
 ) -> Scan:
-    """The table as it is, or as it was at a requested time (spec 'time travel'); base files alone if read-optimized.
+    """Return a read of the table now or at a requested time (spec 'time travel'); of base files only if read-optimized.
 
     Raises:
         InvalidArgumentError: unknown column, bad predicate, `as_of` no point in time, a limit below 0,

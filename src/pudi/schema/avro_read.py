@@ -82,7 +82,7 @@ _read_again = lru_cache(maxsize=64)(_read)
 
 
 def branch_name(branch: object) -> str:
-    """What the column of a union's branch is called: the last part of a named type's name, else the type."""
+    """Return the column name of a union's branch: the last part of a named type's name, or the type."""
     if isinstance(branch, dict):
         branch = branch.get("name") or branch.get("type")
     return branch.rpartition(".")[2] if isinstance(branch, str) else ""

@@ -44,7 +44,7 @@ def _inside(names: FieldNames | None, name: str) -> FieldNames | None:
 def cast_array(
     array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool, names: FieldNames | None = None
 ) -> pa.Array:
-    """The array as the target type: structs by field name, lists and maps inside, all else by `leaf`.
+    """Cast an array to a type: structs by field name, lists and maps recursively, other types by `leaf`.
 
     An array that has the type already is returned as it is. Dictionaries, views and the like are
     decoded on the way.

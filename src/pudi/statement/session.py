@@ -140,5 +140,5 @@ class Session:
 
 
 def named(names: Sequence[str], name: str) -> str | None:
-    """The spelling of a name among others, whatever its case."""
+    """Return a name as it is spelled among others, compared without case."""
     return next((each for each in names if each.lower() == name.lower()), None)

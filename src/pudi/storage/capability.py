@@ -132,7 +132,7 @@ def is_near(storage: Storage) -> bool:
 
 
 def tries_alone(storage: Storage, count: int) -> bool:
-    """Whether to make calls in one thread as long as they are quick: near files, or so many that a try costs little."""
+    """Return whether to begin in one thread and go on there as long as calls are quick: near files, or many of them."""
     return count > _MANY or is_near(storage)
 
 

@@ -85,7 +85,7 @@ class HistoryEntry:
     problem: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as values that JSON has; times as ISO text."""
+        """Return the attributes as JSON values, times as ISO text."""
         times = {name: value for name, value in asdict(self).items() if isinstance(value, datetime)}
         return asdict(self) | {name: at.isoformat(timespec="milliseconds") for name, at in times.items()}
 

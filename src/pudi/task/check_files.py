@@ -81,7 +81,7 @@ class FilesCheck:
     files: tuple[BaseFile | LogFile, ...]
 
     def run(self, storage: Storage, attempt: int) -> Findings:
-        """Compare them; see `FileJob.run`."""
+        """Compare the files with their index entries; see `FileJob.run`."""
         found = list(self._found(storage))
         return Findings(self.number, len(self.files), None, found=tuple(found))
 

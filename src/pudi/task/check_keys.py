@@ -129,7 +129,7 @@ class StageKeys:
         found, unread = [], []
         for owner, file_slice in self.slices:
             try:
-                # all at once: rows read before damage is found must not count as the whole file
+                # in one table: rows read before damage is found must not count as the whole file
                 rows = list(reader.read(file_slice))
                 if self.spread.column is None and len(again := revived_keys(storage, self.plan, file_slice)):
                     found.append(Finding.of_keys(RECORD_KEYS, file_slice.path, again.sort(), REVIVED))

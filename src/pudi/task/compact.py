@@ -96,7 +96,7 @@ class _Done:
 
 
 _FILE_WEIGHT, _PER_BYTE, _UNKNOWN_MB = 1 << 20, 4, 64
-"""Work of a file and of each of its bytes, in bytes that are read; size of a slice of which the plan says none."""
+"""Work of a file and of each of its bytes, in bytes that are read; size of a slice for which the plan states none."""
 
 
 @dataclass(frozen=True, slots=True)

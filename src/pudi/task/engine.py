@@ -72,7 +72,7 @@ class InputSpec:
 
     @property
     def kept_columns(self) -> frozenset[str]:
-        """The columns that keep their type, whatever type the data has: record key, partition and ordering columns."""
+        """Return the columns whose type never changes with the data: record key, partition and ordering columns."""
         return frozenset() if self.keys_only else frozenset({*self.keys.columns, *self.ordering})
 
     def evolved(self, data: pa.Schema) -> InputSpec:

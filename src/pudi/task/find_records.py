@@ -1,4 +1,4 @@
-"""Find records in single files, whether readers see the files or not: what a hard deletion must find everywhere.
+"""Find records in single files, whether readers see the files or not: a hard deletion must find all of them.
 
 Files are read as they are, without merging: every version of a record counts, and deletes count by their record keys.
 """

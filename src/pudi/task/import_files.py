@@ -371,7 +371,7 @@ def _shares_hash(keys: pa.Array) -> np.ndarray:
 
 
 def _no_columns(rows: int) -> pa.Table:
-    """Return a table with so many rows, and no column of the table that is imported to."""
+    """Return a table with that number of rows, and no column of the table that is imported to."""
     return pa.table({_SEPARATOR: pa.nulls(rows)})
 
 

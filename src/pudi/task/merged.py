@@ -228,7 +228,7 @@ class MergedSlices:
     def _over_groups(
         self, groups: Iterator[tuple[np.ndarray, pa.Table]], newer: Versions, counts: LogCounts, key: str
     ) -> Iterator[_Part]:
-        """Apply versions in memory to the rows of a base file, all at once or in parts."""
+        """Apply versions in memory to the rows of a base file, in one table or in parts."""
         new = np.ones(len(newer), dtype=bool)
         coming = next(groups, None)
         while coming is not None:
@@ -288,7 +288,7 @@ class MergedSlices:
             yield numbers[held], base.take(pa.array(held)).append_column(ROW, pa.array(numbers[held], pa.int64()))
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Yield row numbers and rows of the base file, all at once unless it is large; at least one table."""
+        """Yield row numbers and rows of the base file, in one table unless it is large; at least one table."""
         if file_slice.base is None:
             yield np.zeros(0, dtype=np.int64), nullable(self._with_key(target).empty_table())
             return

@@ -151,7 +151,7 @@ class IndexKindTests:
         assert Table(filled.path).scan().to_arrow().num_rows == 16
         self._assert_right(filled)
 
-    def test_a_damaged_one_is_made_anew(self, indexed: Table, kind: IndexKind) -> None:
+    def test_a_damaged_one_is_rebuilt(self, indexed: Table, kind: IndexKind) -> None:
         """A check finds that its files are gone, and a repair makes them."""
         (name,) = self._names(indexed, kind)
         folder = Path(indexed.path) / HOODIE_DIR / "metadata" / name

@@ -26,7 +26,7 @@ class TimerClock(ManualClock):
         self._timers: list[_ClockTimer] = []
 
     def every(self, seconds: float, function: Callable[[], object]) -> Timer:
-        """Call a function each time that the clock has moved on by so many seconds."""
+        """Call a function each time the clock has advanced by `seconds`."""
         period = max(1, round(seconds * 1000))
         self._timers.append(_ClockTimer(function, period, self.now_ms() + period, self._timers))
         return self._timers[-1]
@@ -115,12 +115,12 @@ class InlineExecutor:
             yield from stream()
 
     def every(self, seconds: float, function: Callable[[], object], name: str) -> Timer:
-        """Call a function each time that the clock has moved on by so many seconds."""
+        """Call a function each time the clock has advanced by `seconds`."""
         del name
         return self._clock.every(seconds, function)
 
     def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
-        """Call a function at once."""
+        """Call a function immediately, in this thread."""
         del name, exit_seconds
         function()
         return _Over()

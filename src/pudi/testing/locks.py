@@ -98,7 +98,7 @@ class LockTests:
             assert held is lock
 
     def test_it_can_be_taken_again(self, opener: Opener) -> None:
-        """After it's given back, by the same object and by another."""
+        """After it is released, by the same object and by another."""
         lock, other = opener(), opener()
         for each in (lock, other, lock):
             with each:
@@ -126,7 +126,7 @@ class LockTests:
         assert _free(impatient)
 
     def test_a_lock_that_was_lost_is_not_held(self, opener: Opener, steal: Callable[[], None] | None) -> None:
-        """Its holder is told before it publishes anything, and may then take it again."""
+        """Its holder gets an error before it publishes anything, and may then take it again."""
         lock = opener()
         with lock:
             lock.verify()

@@ -91,7 +91,7 @@ class Simulation:
         return results
 
     def begin(self, function: Callable[[], object], name: str) -> Background:
-        """Run a function beside the running writer, as one more that has turns; outside of `run` at once."""
+        """Run a function beside the running writer, as another writer with turns; outside of `run` immediately."""
         if self._running is None:
             function()
             return _Player(self, None)
@@ -135,7 +135,7 @@ class Simulation:
         return self._give_way()
 
     def _give_way(self) -> None:
-        """Wait for the next turn of the running writer, which may be at once."""
+        """Wait for the next turn of the running writer, which may come immediately."""
         before = self._running
         if before is not None:
             self._go_on()
@@ -170,7 +170,7 @@ class _SteppedExecutor(InlineExecutor):
 
 @dataclass(frozen=True, slots=True)
 class _Player:
-    """A function that has turns, by its number; None if it was called at once."""
+    """A function that has turns, by its number; None if it was called immediately."""
 
     simulation: Simulation
     number: int | None

@@ -50,7 +50,7 @@ class Archive(Protocol):
         """Completed instants requested at `since` or later, None for all; oldest first."""
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What an archived write said of itself."""
+        """Return the commit metadata of an archived write."""
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
         """The completed content of an archived instant that is no write, by Avro's names."""
@@ -100,7 +100,7 @@ class LogArchive:
         return tuple(sorted(found))
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What an archived write said of itself."""
+        """Return the commit metadata of an archived write."""
         return self._entry(instant).read_commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
@@ -206,7 +206,7 @@ class HistoryArchive:
         return tuple(sorted(found))
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
-        """What an archived write said of itself."""
+        """Return the commit metadata of an archived write."""
         path, content = self._content(instant)
         return decode_commit_metadata(content, path=path)
 

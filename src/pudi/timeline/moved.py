@@ -38,7 +38,7 @@ def refuse_moving(timeline: Timeline, table: str) -> None:
 
 
 def refuse_layout(layout: object, version: object, opened: Layout, storage: Storage) -> None:
-    """Refuse to go on with a timeline that isn't the table's any more.
+    """Raise an error if the table's timeline has moved to another layout.
 
     Args:
         layout: the layout that the table has now.

@@ -31,7 +31,7 @@ from pudi.timeline.store import TimelineStore
 
 _ATTEMPTS = 3
 _ROWS = 32
-"""Instants of a file that are in memory at once."""
+"""Number of instants of a file that are in memory together."""
 _TIMES = ["instantTime", "completionTime", "action"]
 _ACTIONS = {action.value: action for action in Action}
 
@@ -54,13 +54,13 @@ class ArchivedContent:
     path: str = ""
 
     def commit_metadata(self) -> CommitMetadata:
-        """What a write said of itself; raises `CorruptError`."""
+        """Return the commit metadata of a write; raises `CorruptError`."""
         if isinstance(self.stored, bytes):
             return decode_commit_metadata(self.stored, path=self.path)
         return self.stored.read_commit_metadata
 
     def decoded(self) -> dict[str, Any]:
-        """What another action said, by Avro's names; raises `CorruptError`."""
+        """Return the metadata of another action, by Avro's names; raises `CorruptError`."""
         if isinstance(self.stored, bytes):
             return decode_avro(self.stored, path=self.path)
         return dict(self.stored.content)

@@ -223,7 +223,7 @@ class TimelineStore:
         return replace(instant, action=Action.CLUSTERING) if is_clustering else instant
 
     def is_clustering(self, instant: Instant) -> bool:
-        """Whether the plan of a replacecommit of layout 1 says that it's a clustering; not where the plan is gone.
+        """Return whether a replacecommit of layout 1 is a clustering by its plan; False if the plan no longer exists.
 
         Raises:
             CorruptError: the plan can't be read.

@@ -50,7 +50,7 @@ class BloomFilters(IndexKind):
         return super().requested(request, version, options, table)
 
     def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
-        """The index, where the option says so."""
+        """Return the index if the option asks for it."""
         if options.explicit(MetadataOptions.bloom_filters) is True:
             yield IndexSpec(self.type, BLOOM_FILTERS)
 

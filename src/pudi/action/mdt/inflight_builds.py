@@ -25,7 +25,7 @@ else:
     registry = lazy_module("pudi.action.kinds.registry")
 
 _STARTING_MS = 120_000
-"""For how long an indexing of Hudi's is waited for that has said so in the properties and has no file groups yet."""
+"""Milliseconds to wait for an index build that Hudi announced in the table properties, until its file groups exist."""
 
 
 def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:

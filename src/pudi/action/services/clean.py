@@ -27,7 +27,7 @@ from pudi.task.delete_files import DeleteFiles
 from pudi.timeline import Timeline
 
 _FILES = 100
-"""Files that one job deletes at least, where there are so many."""
+"""Minimum number of files that one job deletes, if there are that many."""
 _SUFFIX = "002"
 """Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
 

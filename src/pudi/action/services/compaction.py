@@ -169,7 +169,7 @@ class CompactionRun(WritingRun):
 
     @classmethod
     def of(cls, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
-        """Read the plan, without what has gone since: replaced file groups, dropped partitions of a metadata table.
+        """Read the plan, without file groups that were replaced and metadata partitions that were dropped since.
 
         A replacement that was requested before the plan may be archived before the compaction is: then nothing would
         say that the files of both were deleted rightly.

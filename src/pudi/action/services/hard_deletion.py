@@ -24,7 +24,7 @@ _NO_WRITES = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
 
 
 class CompactGroups(Compaction):
-    """Compacts some file groups, whatever a compaction's strategy would choose.
+    """Compacts given file groups, regardless of the compaction strategy.
 
     Args:
         groups: the file groups, as partition path and file id.

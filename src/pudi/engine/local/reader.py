@@ -55,7 +55,7 @@ def read_changes(storage: Storage, plan: ChangePlan, threads: int | None = None)
 
 
 def _first(batches: Generator[pa.RecordBatch, None, None], rows: int) -> Iterator[pa.RecordBatch]:
-    """The first so many rows; then reading ends."""
+    """Yield the first `rows` rows, then stop reading."""
     with closing(batches):
         while rows > 0 and (batch := next(batches, None)) is not None:
             yield batch.slice(0, rows)

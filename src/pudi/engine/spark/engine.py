@@ -86,7 +86,7 @@ class SparkEngine:
         describe_jobs_of(self.spark)
 
     def repeatable(self, data: Any, table: str) -> Any:
-        """The frame as it is: Spark evaluates it each time; see `pudi.task.engine.Engine`."""
+        """Return the frame unchanged, since Spark evaluates it again for each use; see `pudi.task.engine.Engine`."""
         return data
 
     def prepare(self, data: Any, spec: InputSpec) -> SparkRecords:

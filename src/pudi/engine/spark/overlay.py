@@ -86,7 +86,7 @@ def _place(sql: Any, file: str, group: Any) -> Any:
 
 
 def physical_columns(plan: ReadPlan) -> pa.Schema:
-    """The columns to read from base files; all where none is needed, since Spark's reader wants a schema."""
+    """Return the columns to read from base files; all if none is needed, since Spark's reader requires a schema."""
     columns = pa.schema([plan.schema.field(name) for name in needed_columns(plan)])
     return columns if columns.names else plan.schema
 

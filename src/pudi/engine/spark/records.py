@@ -221,7 +221,7 @@ class SparkRecords:
         return in_workers(self.frame, add.run, struct_type(schema))
 
     def keep(self, frame: Any) -> Any:
-        """Have Spark keep a frame, once evaluated, until `release`; rows that the JVM holds are evaluated at once."""
+        """Persist a frame until `release`; rows that the JVM holds are evaluated immediately."""
         with spark_errors(self.spec.table, "looking at the records"):
             kept = frame.persist(memory_and_disk())
         self._persisted.append(kept)

@@ -47,7 +47,7 @@ _JAVA_OF_SPARK = {3: 8, 4: 17}
 _OBSERVED_SECONDS = 30
 """How long to wait for what Spark has observed, after the query."""
 _MOST_TEXTS = 200_000
-"""Texts that a task that makes a column of them holds at once."""
+"""Maximum number of texts in memory in a task that computes a column from them."""
 
 _MARKED = re.compile(re.escape(SPARK_ERROR_MARK) + r"(.*?)(?: SQLSTATE: \w+)?\s*(?:\n|$)")
 
@@ -200,7 +200,7 @@ def can_observe(spark: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Aggregates of a frame's rows that Spark gathers while it evaluates them for something else.
+    """Aggregates that Spark computes while it evaluates a frame for another purpose.
 
     Args:
         frame: the frame to go on with.

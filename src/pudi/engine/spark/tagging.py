@@ -111,7 +111,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
         if not lookups:
             return SparkTagged(records, records.keyed)
         if search.index.is_global:
-            return _everywhere(records, storage, lookups, search)
+            return _tag_global(records, storage, lookups, search)
         located = _located(records, storage, lookups, search)
         return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(THERE))
 
@@ -194,7 +194,7 @@ def _placed_by_index(records: SparkRecords, index: RecordShards, slices: Sequenc
     )
 
 
-def _everywhere(
+def _tag_global(
     records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
 ) -> SparkTagged:
     """Records with where they go, by a global index: the rules are those of `pudi.task.global_index`.

@@ -108,7 +108,7 @@ class StagedWrite:
     def _check(self, size: int) -> None:
         if size > self.most:
             raise NotSupportedError(
-                f"format('pudi') writes at most {self.most} bytes at once ({WriteOptions.format_bytes}), since they "
+                f"format('pudi') writes at most {self.most} bytes per write ({WriteOptions.format_bytes}), since they "
                 "pass through a process on the driver, and these are more: use pudi.spark.write(df).options(**options)"
                 ".mode('append').save(path), or pudi.spark.stream_writer(df) for a stream, which have no limit",
                 table=self.job.path,

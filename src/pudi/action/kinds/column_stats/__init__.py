@@ -41,7 +41,7 @@ class ColumnStats(IndexKind):
     needs_columns = True
 
     def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
-        """The index, where the option says so."""
+        """Return the index if the option asks for it."""
         if options.explicit(MetadataOptions.column_stats) is True:
             yield IndexSpec(self.type, COLUMN_STATS)
 

@@ -38,14 +38,14 @@ class RecordIndex(IndexKind):
     is_record_level = True
 
     def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
-        """Return the index, per partition if an option says so."""
+        """Return the index, per partition if an option asks for it."""
         if request.columns:
             raise InvalidArgumentError(f"an index {self.name} is over record keys: it takes no columns", table=table)
         super().requested(request, version, options, table)
         return record_index_spec(partitioned=options.explicit(MetadataOptions.partitioned_record_index) is True)
 
     def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
-        """The index, where one of two options says so."""
+        """Return the index if one of two options asks for it."""
         by_partition, of_table = MetadataOptions.partitioned_record_index, MetadataOptions.record_index
         of_partitions, of_all = (options.explicit(option) is True for option in (by_partition, of_table))
         if of_partitions and of_all:
@@ -58,7 +58,7 @@ class RecordIndex(IndexKind):
         return RecordIndexBuilder(work)
 
     def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
-        """Return the index as its file groups, or else its definition, say."""
+        """Return the index as its file groups show it, or its definition if there are none."""
         slices: Sequence[FileSlice] = ()
         try:
             slices = meta.metadata_table(meta.store.load()).shards(RECORD_INDEX).all
