@@ -35,7 +35,7 @@ TABLES = [
     "v5_mor_basic",
     "v5_cow_archived",
 ]
-EVERY = 8
+EVERY = 12
 
 
 def found_in(path: Path) -> list[str]:

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
 ]
 
-EVERY = 48
+EVERY = 72
 PROMISES = Path(__file__).parents[2] / "docs" / "promises.md"
 
 

@@ -32,6 +32,8 @@ OPTIONS = {
 }
 EAGER = OPTIONS | {"hoodie.clean.failed.writes.policy": "EAGER"}
 FAULTS = [("crash", False), ("crash", True), ("error", False), ("lost_answer", False)]
+_EVERY = 18
+"""A case dies at one call in so many; together the cases of one test die at each."""
 LAYOUTS = [Layout(version=version, kind=kind) for version in (9, 8, 6) for kind in ("cow", "mor")]
 Do = Callable[[pudi.Table], Any]
 
@@ -50,10 +52,10 @@ def run(path: Path, do: Do, options: dict[str, str] | None = None, **fault: Any)
 def failed(
     source: Path, folder: Path, do: Do, fault: tuple[str, bool], first: int, options: dict[str, str] | None = None
 ) -> Iterator[tuple[Path, str]]:
-    """Copies of a table, each after a run that died or failed at another call; every sixth one from the first on."""
+    """Copies of a table, each after a run that died or failed at another call; one in `_EVERY`, from `first` on."""
     whole = Path(shutil.copytree(source, folder / "whole"))
     calls = run(whole, do, options).calls
-    for number in range(first, calls + 1, 6):
+    for number in range(first, calls + 1, _EVERY):
         path = Path(shutil.copytree(source, folder / str(number)))
         with contextlib.suppress(pudi.PudiError, SimulatedCrash):
             run(path, do, options, fail_at=number, mode=fault[0], crash_after=fault[1])
@@ -86,14 +88,14 @@ def written(path: Path, layout: Layout, options: dict[str, str] | None = None) -
 
 
 every_fault = pytest.mark.parametrize("fault", FAULTS, ids=str)
-every_sixth = pytest.mark.parametrize("first", range(1, 7))
+every_first = pytest.mark.parametrize("first", range(1, _EVERY + 1))
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 
 
 @pytest.mark.sampled(2)
 @every_fault
 @every_layout
-@every_sixth
+@every_first
 @pytest.mark.parametrize("compacted", [False, True], ids=["logs", "compacted"])
 @pytest.mark.parametrize("verb", ["upsert", "insert_overwrite", "compact"])
 def test_a_rollback(
@@ -125,7 +127,7 @@ def test_a_rollback(
 
 
 @pytest.mark.sampled(2)
-@every_sixth
+@every_first
 @every_layout
 @every_fault
 @pytest.mark.parametrize("deletes", [False, True], ids=["make", "delete"])
@@ -159,7 +161,7 @@ def test_a_savepoint(tmp_path: Path, layout: Layout, deletes: bool, fault: tuple
 
 
 @pytest.mark.sampled(1)
-@every_sixth
+@every_first
 @every_layout
 @every_fault
 def test_hooks(tmp_path: Path, layout: Layout, fault: tuple[str, bool], first: int) -> None:
@@ -196,7 +198,7 @@ def test_hooks(tmp_path: Path, layout: Layout, fault: tuple[str, bool], first: i
 
 
 @pytest.mark.sampled(3)
-@every_sixth
+@every_first
 @every_layout
 @every_fault
 @pytest.mark.parametrize("service", ["compact", "clean", "rollback"])

@@ -491,4 +491,4 @@ def play(layout: Layout, *, metadata: bool, examples: int) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_random_histories(version: int, kind: str, metadata: bool) -> None:
-    play(Layout(version=version, kind=kind), metadata=metadata, examples=7)
+    play(Layout(version=version, kind=kind), metadata=metadata, examples=5)

@@ -69,6 +69,7 @@ def test_upsert_that_is_spread_over_files(answers: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_an_input_that_is_not_deterministic_is_written_whole_or_not_at_all(answers: dict[str, Any]) -> None:
     random = answers["random"]
     assert random["killed"]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_PLANNED_ONCE = {"spark.sql.adaptive.enabled": "false"}
 _CLASSES = (
     "ArrowIteratorServer",
     "PythonSQLUtils",
@@ -42,9 +43,9 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        # A test's work is short: compiling a query, or optimising the machine's code, costs more than it brings. The
-        # session on Spark 4 compiles its queries, as a user's does.
-        **(_INTERPRETED if conf else {}),
+        # A test's work is short: compiling a query, planning it again between its stages, or optimising the machine's
+        # code costs more than it brings. The session on Spark 4 does all of it, as a user's does.
+        **({**_INTERPRETED, **_PLANNED_ONCE} if conf else {}),
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1g -Xmn640m "
         f"-Duser.timezone=UTC -Djava.io.tmpdir={folder}",
         **conf,
