@@ -93,7 +93,9 @@ def test_a_file_group_that_the_index_names_and_nobody_sees_makes_it_look_at_all(
     where = f"uuid = '{trip(3, 10)['uuid']}'"
     expected = made.table.scan(where=where).to_arrow()
     assert expected.num_rows == 1
-    monkeypatch.setattr("pudi.action.kinds.record_index.groups_of_keys", lambda *_: frozenset({("gone", "away")}))
+    monkeypatch.setattr(
+        "pudi.action.kinds.record_index.lookup.groups_of_keys", lambda *_: frozenset({("gone", "away")})
+    )
     assert made.table.scan(where=where).to_arrow() == expected
 
 

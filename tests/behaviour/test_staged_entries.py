@@ -23,7 +23,8 @@ from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.engine.local import LocalEngine as Local
 from pudi.engine.spark.engine import SparkEngine
 from pudi.task.expression_values import ExpressionTask, IndexedValues
-from pudi.task.index_keys import KeyTask, merged_changes
+from pudi.task.index_keys import KeyTask
+from pudi.task.repeated_keys import StagedRows
 from pudi.task.staged_keys import portions_by_shard, read_portions
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
@@ -91,7 +92,7 @@ def _keys(commit: IndexedCommit, changes: Any) -> dict[str, Any]:
     storage, found = commit.meta.storage, {}
     for each in changes.keys:
         merged = {
-            group: merged_changes(read_portions(storage, portions)).sorted()
+            group: StagedRows.of(read_portions(storage, portions)).changes().sorted()
             for group, portions in portions_by_shard(each.keys).items()
         }
         found[each.partition] = {

@@ -16,7 +16,7 @@ from support.model_global import GlobalModel
 from support.pudi_table import PudiTable
 from support.record_index import assert_record_index
 from support.rows import PLACE_FIELDS, assert_same, from_arrow
-from support.trips import SCHEMA, steps
+from support.trips import CITIES, SCHEMA, steps, table, trip
 from support.validation import assert_hudi_finds_no_difference, assert_hudi_reads_the_record_index
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -83,3 +83,19 @@ def test_eight_rounds(spark: Any, tmp_path: Path, rounds: Callable[[int], int], 
         assert_record_index(mine.path, partitioned=not over_all)
     assert_hudi_finds_no_difference(spark, mine.path)
     assert_hudi_reads_the_record_index(spark, mine.path)
+
+
+def test_hudi_continues_a_table_with_repeated_keys(spark: Any, tmp_path: Path) -> None:
+    """Hudi reads it and writes to it, and leaves the mark by which pudi's reads find each copy."""
+    layout = Layout("simple", "plain", "event")
+    options = {**GLOBAL, "hoodie.index.type": "SIMPLE"}
+    mine = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, layout, options)
+    hudi = HudiTable(spark, mine.path, layout.hudi_options("trips") | options)
+    mine.write("bulk_insert", table(trip(n, 10) for n in range(4)))
+    mine.write("upsert", table([trip(1, 20, city="rome")]))
+    for writer in (hudi, mine, hudi):
+        assert len(hudi.snapshot()) == len(mine.snapshot()) == 5
+        found = mine.table.scan(where="uuid = 'k0001'")
+        assert sorted(found.to_arrow()["city"].to_pylist()) == [CITIES[1], "rome"]
+        assert "record_index not used" in found.explain()
+        writer.write("upsert", table([trip(2, 30), trip(3, 30)]))

@@ -235,6 +235,13 @@ class TableOptions(OptionsView):
         default="",
         instead="call Table.repair",
     )
+    repeated_keys = _lacking(
+        "pudi.record.index.repeated.keys",
+        "Whether pudi has put a record key into a second file group, of which the record index knows one. Reads don't "
+        "use the index then. Dropping or rebuilding it removes the property.",
+        default=False,
+        instead="it follows from what is written",
+    )
     cdc_enabled = _option(
         "hoodie.table.cdc.enabled",
         "Whether writers log changes in addition to the data (change data capture).",

@@ -35,6 +35,7 @@ class ReadPlan:
         skipped: what indexes took out after that: name of the index, how many slices it took out, of how many.
         found_by: the index that said where the records are that are asked for by key; then only these slices were
             listed, and `pruned` and `skipped` say nothing of others.
+        unused: an index that could say it and isn't asked, and why; None for none.
         history: the schemas of older files, in a table with schema on read.
         merging: how log files are merged over base files; None in a copy-on-write table.
         limit: greatest number of rows that come back, of those that pass the filters; None for all.
@@ -51,6 +52,7 @@ class ReadPlan:
     pruned: int = 0
     skipped: tuple[tuple[str, int, int], ...] = ()
     found_by: str | None = None
+    unused: tuple[str, str] | None = None
     history: SchemaHistory | None = None
     merging: Merging | None = None
     limit: int | None = None

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pudi.action import MetaClient
-from pudi.action.kinds.reading import LookupResult
 from pudi.context.lazy import lazy_module
 from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
@@ -67,9 +66,13 @@ class Planner:
         if table is None:
             return plan.with_slices(self.slices(), self.meta.keys)
         places = self.skipper.places(plan, table)
-        found = None if places is None else self._found(plan, table, places)
-        if found is not None:
-            return found
+        groups = None if places is None else places.groups
+        if places is not None and groups is None:
+            plan = replace(plan, unused=(places.index, places.unused))
+        elif places is not None and groups is not None:
+            found = self._found(plan, table, places.index, groups)
+            if found is not None:
+                return found
         return self.skipper.skip(plan.with_slices(self.slices(table), self.meta.keys), table)
 
     def counted(self, planned: ReadPlan, plan: ReadPlan) -> ReadPlan:
@@ -107,9 +110,9 @@ class Planner:
             kept_of = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
             yield f"clustering  {done.instant}{by}: the filter keeps {kept_of[0]} of its files, {kept_of[1]} before it"
 
-    def _found(self, plan: ReadPlan, table: MetadataTable, places: LookupResult) -> ReadPlan | None:
+    def _found(self, plan: ReadPlan, table: MetadataTable, index: str, groups: Groups) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""
-        slices = self.slices(table, places.groups) if places.groups else ()
-        if {(each.partition, each.file_id) for each in slices} != places.groups:
+        slices = self.slices(table, groups) if groups else ()
+        if {(each.partition, each.file_id) for each in slices} != groups:
             return None
-        return replace(plan.with_slices(slices, self.meta.keys), found_by=places.index)
+        return replace(plan.with_slices(slices, self.meta.keys), found_by=index)

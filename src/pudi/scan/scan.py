@@ -154,6 +154,8 @@ class Scan(LazyRows):
             f"log files   {sum(len(s.logs) for s in plan.slices)}",
             f"bytes       {sum(s.size for s in plan.slices)}",
         ]
+        if plan.unused is not None:
+            lines.insert(5, f"index       {plan.unused[0]} not used: {plan.unused[1]}")
         if plan.keys is not None:
             lines.insert(3, f"keys        {plan.keys.rows.num_rows:,} of {', '.join(plan.keys.rows.column_names)}")
         if plan.limit is not None:

@@ -9,11 +9,10 @@ Source: BaseFileRecordParsingUtils.getRecordKeyStatuses, HoodieTableMetadataUtil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +22,6 @@ from pudi.format import METADATA_DIR, Layout
 from pudi.format.log_block import BlockKind
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
-from pudi.metadata.changes import Changes
 from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY
@@ -31,7 +29,8 @@ from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.merged import MergedSlices
 from pudi.task.metadata_files import append_changes, write_base
-from pudi.task.staged_keys import GONE, KEY, Portion, read_portions, stage_keys
+from pudi.task.repeated_keys import IndexedKeys, KeyWatch, StagedRows
+from pudi.task.staged_keys import Portion, read_portions, stage_keys
 from pudi.task.write import FileResult
 
 
@@ -48,6 +47,9 @@ class ReadsKeys(Protocol):
 
 _KEY_WEIGHT = 2_000
 """Cost of encoding one key's record, expressed in bytes of a file that takes as long to read."""
+
+_BLOCK = 64 << 10
+"""Bytes of a block of an index's base file, of which a look-up of one key reads one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,7 @@ class ShardTask:
         slice: the file group's latest slice.
         portions: the keys.
         bootstrap: whether to write the first base file of the file group instead of a log file.
+        watch: finds keys that are in several file groups of the table; None doesn't look for them.
     """
 
     number: int
@@ -243,20 +246,25 @@ class ShardTask:
     slice: FileSlice
     portions: tuple[Portion, ...]
     bootstrap: bool = False
+    watch: KeyWatch | None = None
 
     @property
     def weight(self) -> int:
         """Cost of the keys, expressed in bytes of a file that takes as long to read."""
-        return _KEY_WEIGHT * sum(portion.records for portion in self.portions)
+        records = sum(portion.records for portion in self.portions)
+        looks_up = self.watch is not None and self.watch.scope is not None
+        return _KEY_WEIGHT * records + (min(self.slice.size, _BLOCK * records) if looks_up else 0)
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the file; see `FileJob.run`.
 
         Raises:
-            CorruptError: a staged file can't be read.
+            CorruptError: a staged file or, where keys are watched, a file of the index can't be read.
         """
         below = StorageBelow(storage, METADATA_DIR)
-        changes = merged_changes(read_portions(storage, self.portions))
+        staged = StagedRows.of(read_portions(storage, self.portions))
+        repeated = () if self.watch is None else self.watch.find(below, self.slice, staged)
+        changes = staged.changes()
         if self.bootstrap:
             file_id = self.slice.file_id
             partition = self.slice.partition
@@ -265,7 +273,7 @@ class ShardTask:
             stat = append_changes(
                 below, self.layout, self.requested, self.slice, changes.sorted(), self.number, attempt
             )
-        return FileResult(self.number, len(changes), stat)
+        return IndexedKeys(self.number, len(changes), stat, repeated=repeated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,31 +293,6 @@ class CountTask:
         bases = [each.base for each in self.slices if each.base is not None]
         rows = sum(open_base_file(storage, base).num_rows for base in bases)
         return FileResult(self.number, rows, None)
-
-
-def merged_changes(portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> Changes:
-    """Return the changes of one file group of the record index.
-
-    A key that one file group lost and another got is a moved record: it exists. If several file groups got a key, which
-    only plain inserts do, the last one counts.
-    """
-    batches, locations = [], []
-    for batch, location in portions:
-        batches.append(batch)
-        locations.append(location)
-    if not batches:
-        return Changes(pa.array([], pa.string()), pa.array([], pa.binary()))
-    rows = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches])
-    source = np.repeat(np.arange(len(batches)), [batch.num_rows for batch in batches])
-    keys, gone = _whole(rows[KEY]), np.asarray(rows[GONE]).astype(bool)
-    coded = pc.dictionary_encode(keys)
-    codes = np.asarray(coded.indices)
-    source_rows = np.full(len(coded.dictionary), -1, dtype=np.int64)
-    there = np.flatnonzero(~gone)
-    source_rows[codes[there]] = there
-    known = source_rows >= 0
-    values = pa.array(locations, pa.binary()).take(pa.array(source[source_rows[known]]))
-    return Changes(coded.dictionary.filter(pa.array(known)), values, coded.dictionary.filter(pa.array(~known)))
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

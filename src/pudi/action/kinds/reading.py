@@ -48,11 +48,13 @@ class LookupResult:
 
     Attributes:
         index: the index that was asked by the predicate's values.
-        groups: partition path and file id of each file group.
+        groups: partition path and file id of each file group; None if the index must not be used.
+        unused: why it must not be used.
     """
 
     index: str
-    groups: frozenset[tuple[str, str]]
+    groups: frozenset[tuple[str, str]] | None
+    unused: str = ""
 
 
 def keys_of_read(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:

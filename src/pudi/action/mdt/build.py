@@ -31,7 +31,7 @@ from pudi.format import (
     WriteStat,
     parse_data_file,
 )
-from pudi.format.metadata_partitions import FILES, group_id
+from pudi.format.metadata_partitions import FILES, RECORD_INDEX, group_id
 from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
@@ -43,6 +43,7 @@ _log = logging.getLogger(__name__)
 
 _READY, _BUILDING = TableConfig.ready_partitions.key, TableConfig.inflight_partitions.key
 _REBUILD = TableConfig.rebuild_partitions.key
+_REPEATED = TableConfig.repeated_keys.key
 _WITHOUT_LOGS = frozenset({Action.CLEAN, Action.CLUSTERING, Action.INDEXING, Action.SAVEPOINT})
 _FIRST_SUFFIX = 10
 """Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
@@ -317,6 +318,8 @@ def set_partitions(
 ) -> None:
     """Set which partitions there are in the properties, under the table's lock.
 
+    What is known of repeated keys ends with the record index, and isn't known of a new one.
+
     Args:
         meta: the table.
         ready: partitions that readers may use.
@@ -324,12 +327,15 @@ def set_partitions(
         rebuild: partitions that were deleted and are to be rebuilt; None keeps the list, without those that are ready.
         more: other properties to set.
     """
-    present = set(ready)
+    present, unfinished = set(ready), set(building)
 
     def change(old: dict[str, str]) -> dict[str, str]:
         noted = names_in(old.get(_REBUILD, "")) if rebuild is None else rebuild
-        new = {**old, **more, _READY: ",".join(sorted(present)), _BUILDING: ",".join(sorted(building))}
+        new = {**old, **more, _READY: ",".join(sorted(present)), _BUILDING: ",".join(sorted(unfinished))}
         new.pop(_REBUILD, None)
+        before = {*names_in(old.get(_READY, "")), *names_in(old.get(_BUILDING, ""))}
+        if RECORD_INDEX not in before & (present | unfinished):
+            new.pop(_REPEATED, None)
         return new | ({_REBUILD: ",".join(sorted(set(noted) - present))} if set(noted) - present else {})
 
     changed = update_properties(meta.storage, meta.context, change)

@@ -4,12 +4,15 @@ The engine's jobs may take long, so no other writer waits for them. The metadata
 the jobs run: readers ignore its log files until it completes, and a rollback of the commit finds them. Below
 version 8 a log file belongs to the slice that was the latest one when the file was named, so a slice that changed
 meanwhile refuses the commit.
+
+The jobs also find keys that the commit brings to a second file group (`KeyWatch`). What others added to the index since
+is looked at under the lock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pudi.action.mdt.deltacommit import Stats, begin_deltacommit
@@ -22,6 +25,7 @@ from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
+from pudi.task.repeated_keys import Repeated, RepeatTask, repeated_of
 from pudi.task.staged_keys import StagedKeys
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
@@ -64,6 +68,9 @@ class StagedKeyChanges(Protocol):
             IndexesChangedError: the index was rebuilt with another number of file groups.
         """
 
+    def note_repeated(self, found: Sequence[Repeated]) -> None:
+        """Take note of keys in several file groups, under the table's lock, before the commit is visible."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardWork:
@@ -95,7 +102,7 @@ class ShardWork:
             for task in self.tasks
         )
 
-    def run(self, mdt: MetaClient) -> tuple[WriteStat, ...]:
+    def run(self, mdt: MetaClient) -> IndexPart:
         """Write the log files by the engine's jobs, and delete those of failed attempts."""
         staged = self.staged
         mdt.context.executor.map(lambda name: make_group(mdt.storage, staged.instant, staged.partition, name), self.new)
@@ -115,7 +122,47 @@ class ShardWork:
         if extra:
             mdt.storage.delete(extra)
         mdt.storage.sync([stat.path for stat in stats if stat.path])
-        return stats
+        return IndexPart(self, stats, repeated_of(results))
+
+    def repeated_since(self, now: ShardWork) -> tuple[Repeated, ...]:
+        """Look keys up in what has been added to the index since the jobs did, by further jobs.
+
+        Args:
+            now: the same work, planned by what is there now.
+        """
+        jobs: list[RepeatTask] = []
+        before = {task.slice.file_id: task for task in self.tasks}
+        for task in now.tasks:
+            old = before[task.slice.file_id]
+            if task.watch is None or task.watch.scope is None or old.watch is None or old.watch.scope is None:
+                continue
+            scope, file_slice = task.watch.scope, task.slice
+            if file_slice.base == old.slice.base:
+                new = scope.completed - old.watch.scope.completed
+                logs = file_slice.logs
+                if not self.staged.meta.store.rules.logs_name_their_slice:
+                    logs = tuple(log for log in logs if log.instant in new)
+                if not new or not logs:
+                    continue
+                scope, file_slice = replace(scope, among=new), replace(file_slice, base=None, logs=logs)
+            jobs.append(RepeatTask(len(jobs), file_slice, scope, task.portions))
+        staged = self.staged
+        return repeated_of(staged.engine.run_jobs(staged.meta.storage, staged.instant, jobs)) if jobs else ()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """What the jobs of one index did.
+
+    Attributes:
+        work: the index's part of the deltacommit.
+        stats: what was written.
+        repeated: keys that the commit brought to a second file group, as far as was known then.
+    """
+
+    work: ShardWork
+    stats: tuple[WriteStat, ...]
+    repeated: tuple[Repeated, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +171,17 @@ class IndexLogs:
 
     Attributes:
         instant: the metadata table's deltacommit, inflight.
-        works: the indexes' parts of it.
-        stats: what was written, by partition of the metadata table.
+        parts: the indexes' parts of it.
     """
 
     instant: Instant
-    works: tuple[ShardWork, ...]
-    stats: Stats
+    parts: tuple[IndexPart, ...]
 
     def verify(self, mdt: MetaClient, own: Timeline, maintained: Collection[str]) -> Stats:
         """Return the statistics of the log files that count, under the table's lock; delete the others.
 
         Log files of an index that another process dropped don't count, nor those of an index whose entries were rolled
-        back.
+        back. Keys in several file groups are noted.
 
         Args:
             mdt: the metadata table.
@@ -150,9 +195,8 @@ class IndexLogs:
         if current is None or current.state is not State.INFLIGHT:
             raise self._changed(mdt, "the metadata table was rebuilt")
         counted = {}
-        for work in self.works:
-            partition = work.staged.partition
-            stats = self.stats[partition]
+        for part in self.parts:
+            work, stats, partition = part.work, part.stats, part.work.staged.partition
             again = work.staged.plan(mdt, own) if partition in maintained else None
             if again is None or not again.tasks:
                 mdt.storage.delete([stat.path for stat in stats if stat.path])
@@ -164,6 +208,8 @@ class IndexLogs:
             ):
                 raise self._changed(mdt, f"the index {partition} was rebuilt or compacted")
             counted[partition] = stats
+            if repeated := (*part.repeated, *work.repeated_since(again)):
+                work.staged.note_repeated(repeated)
         return counted
 
     def _changed(self, mdt: MetaClient, what: str) -> IndexesChangedError:
@@ -202,7 +248,7 @@ def write_index_logs(
         if own.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
             profile |= _any_group(mdt, own, others)
         instant = begin_deltacommit(mdt, requested, profile)
-    return IndexLogs(instant, works, {work.staged.partition: work.run(mdt) for work in works})
+    return IndexLogs(instant, tuple(work.run(mdt) for work in works))
 
 
 def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> Stats:

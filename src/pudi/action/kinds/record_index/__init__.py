@@ -12,7 +12,7 @@ from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyC
 from pudi.action.kinds.reading import IndexRead, LookupResult, keys_of_read
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
 from pudi.action.kinds.record_index.changes import record_staging, stage_keys
-from pudi.action.kinds.record_index.lookup import groups_of_keys
+from pudi.action.kinds.record_index.lookup import locate_keys
 from pudi.action.kinds.record_index.spec import is_partitioned, record_index_spec
 from pudi.action.kinds.request import IndexRequest
 from pudi.action.mdt.changed_groups import may_change_keys
@@ -101,9 +101,7 @@ class RecordIndex(IndexKind):
         """Ask the index for the record keys that a predicate names."""
         if plan.narrowed is None or RECORD_INDEX not in read.table.partitions or plan.history is not None:
             return None
-        keys = keys_of_read(plan, read.meta)
-        groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
-        return None if groups is None else LookupResult(RECORD_INDEX, groups)
+        return locate_keys(RECORD_INDEX, plan, read, keys_of_read(plan, read.meta))
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
         """Compare the location of each key, and find duplicate keys."""

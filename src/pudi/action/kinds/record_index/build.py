@@ -11,9 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pudi.action.kinds.building import IndexBuilder
+from pudi.action.kinds.record_index.changes import shards_of
+from pudi.action.kinds.record_index.repeated import note_repeated
 from pudi.action.kinds.record_index.spec import is_defined_by_partition
 from pudi.action.mdt.changed_groups import key_reading
+from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.deltacommit import Stats
+from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
@@ -23,7 +27,9 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, shard_id
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask
+from pudi.task.repeated_keys import KeyWatch, LateTask, Repeated, repeated_of
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
+from pudi.timeline import Timeline
 
 _RECORD_BYTES = 48
 """Bytes of an average record of the index (RECORD_INDEX_AVERAGE_RECORD_SIZE)."""
@@ -40,6 +46,7 @@ class RecordIndexBuilder(IndexBuilder):
     """Builds a record index."""
 
     _shards: Mapping[str | None, int] = field(default_factory=dict, init=False)
+    _repeated: list[Repeated] = field(default_factory=list, init=False)
 
     def spec(self) -> IndexSpec:
         """The index itself; the table must keep record keys in its files."""
@@ -65,6 +72,25 @@ class RecordIndexBuilder(IndexBuilder):
     def fill(self) -> Stats:
         """Write the location of each key, by tasks: no key passes through this process."""
         return {RECORD_INDEX: self._bases(self._staged(self.work.slices()))}
+
+    def finish(self, now: Timeline) -> Stats:
+        """Note keys that are in several file groups, of the table as it was and of what was committed since.
+
+        A record that moved since counts, too: it's in the base file where it was.
+        """
+        if {each.requested for each in now.commits} - {each.requested for each in self.work.timeline.commits}:
+            self._repeated += self._late(now)
+        if self._repeated:
+            note_repeated(self.work.meta, now, self._repeated)
+        return {}
+
+    def _late(self, now: Timeline) -> Sequence[Repeated]:
+        """Return the keys that commits brought since the build began, and that other file groups had before."""
+        meta = self.work.meta
+        mdt = open_metadata(meta)
+        known = shards_of(meta, mdt, maintained_timeline(meta, mdt), now)
+        changed = [each for each in known.slices if each.base is not None and each.logs]
+        return repeated_of(self.work.run([LateTask(n, each, known.scope) for n, each in enumerate(changed)]))
 
     @property
     def _partitioned(self) -> bool:
@@ -117,8 +143,11 @@ class RecordIndexBuilder(IndexBuilder):
             file_id = shard_id(shard, partition if self._partitioned else WHOLE_TABLE)
             target = FileSlice(RECORD_INDEX, file_id, None)
             layout = self.work.meta.store.layout
-            tasks.append(ShardTask(number, self.work.requested, layout, target, portions, bootstrap=True))
-        return tuple(stat for result in self.work.run(tasks) for stat in result.stats)
+            task = ShardTask(number, self.work.requested, layout, target, portions, bootstrap=True, watch=KeyWatch())
+            tasks.append(task)
+        results = self.work.run(tasks)
+        self._repeated = list(repeated_of(results))
+        return tuple(stat for result in results for stat in result.stats)
 
     def _millis(self, instant: str) -> int:
         try:

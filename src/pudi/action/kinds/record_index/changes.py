@@ -7,9 +7,10 @@ HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pudi.action.kinds.record_index.repeated import may_repeat, note_repeated
 from pudi.action.kinds.record_index.spec import is_partitioned
 from pudi.action.mdt.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
 from pudi.action.mdt.client import open_metadata
@@ -38,6 +39,7 @@ from pudi.metadata.validity import is_known_to, scope_of
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.record_staging import RecordStaging
+from pudi.task.repeated_keys import KeyWatch, Repeated
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 
@@ -120,6 +122,7 @@ class StagedIndex:
         instant: requested time of the commit.
         shards: number of file groups of the index by partition path, when the keys were divided among them.
         keys: the files.
+        looks_up: whether the commit may bring keys that other file groups have.
         partition: its partition of the metadata table.
     """
 
@@ -128,6 +131,7 @@ class StagedIndex:
     instant: str
     shards: Mapping[str | None, int]
     keys: tuple[StagedKeys, ...]
+    looks_up: bool
     partition: str = RECORD_INDEX
 
     def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
@@ -140,13 +144,18 @@ class StagedIndex:
         if is_invalidated(mdt, own, RECORD_INDEX, known.slices):
             return ShardWork(self, (), ())
         new = self._new_groups(known, {partition for partition, _ in found})
+        watch = None if self.meta.config.repeated_keys else KeyWatch(known.scope if self.looks_up else None)
         tasks = []
         for place, ((partition, shard), portions) in enumerate(found.items()):
             scope = partition if known.partitioned else WHOLE_TABLE
             first, _ = known.ranges.get(scope, (0, 0))
             file_slice = new.get(shard_id(shard, scope)) or known.slices[first + shard]
-            tasks.append(ShardTask(place, self.instant, mdt.store.layout, file_slice, portions))
+            tasks.append(ShardTask(place, self.instant, mdt.store.layout, file_slice, portions, watch=watch))
         return ShardWork(self, tuple(tasks), tuple(new))
+
+    def note_repeated(self, found: Sequence[Repeated]) -> None:
+        """See `StagedKeyChanges.note_repeated`."""
+        note_repeated(self.meta, self.meta.store.load(), found)
 
     def _new_groups(self, known: RecordShards, touched: set[str]) -> dict[str, FileSlice]:
         """Return the new file groups, for partitions without any in the index."""
@@ -203,7 +212,8 @@ def stage_keys(
     shards = {p if staging.partitioned else WHOLE_TABLE: staging.groups_of(p) for p in partitions}
     if not staging.partitioned:
         found = tuple(replace(each, partition="") for each in found)
-    return StagedIndex(meta, engine, instant.requested, shards, found)
+    looks_up = may_repeat(meta.config, index, written, partitioned=staging.partitioned)
+    return StagedIndex(meta, engine, instant.requested, shards, found, looks_up)
 
 
 def record_staging(

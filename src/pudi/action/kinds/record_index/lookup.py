@@ -1,7 +1,7 @@
 """Reads of single records: record keys in, the file groups that hold the records out (RecordLevelIndexSupport).
 
-As in Hudi, the index knows one location for a record key: it does not find duplicates that inserts without a key check
-created.
+As in Hudi, the index knows one location for a record key. Where pudi has put keys into several file groups, the index
+isn't asked (`repeated`); where only Hudi did, it finds one of them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,31 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from pudi.action.kinds.reading import IndexRead, LookupResult
+from pudi.action.kinds.record_index.repeated import has_repeated_keys
 from pudi.action.meta_client import MetaClient
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata import MetadataTable, partitions_listed
 from pudi.metadata.shards import FILE_ID, RecordShards
 from pudi.plan import ReadPlan
 from pudi.schema import PARTITION_PATH
+
+_REPEATED = "keys are stored more than once"
+
+
+def locate_keys(index: str, plan: ReadPlan, read: IndexRead, keys: pa.Array | None) -> LookupResult | None:
+    """Return where the records of some keys are; None if that is uncertain.
+
+    Args:
+        index: the index that gave the keys, or the record index.
+        plan: the read.
+        read: the table.
+        keys: the record keys of all wanted rows; None if they are unknown.
+    """
+    groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
+    if groups is not None and has_repeated_keys(read.meta):
+        return LookupResult(RECORD_INDEX, None, _REPEATED)
+    return None if groups is None else LookupResult(index, groups)
 
 
 def groups_of_keys(

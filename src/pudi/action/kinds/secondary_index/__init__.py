@@ -10,7 +10,7 @@ from pudi.action.kinds.checking import IndexCheck, unreadable
 from pudi.action.kinds.difference import Difference
 from pudi.action.kinds.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
 from pudi.action.kinds.reading import IndexRead, LookupResult
-from pudi.action.kinds.record_index.lookup import groups_of_keys
+from pudi.action.kinds.record_index.lookup import locate_keys
 from pudi.action.kinds.request import IndexRequest, named_spec
 from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
 from pudi.action.kinds.secondary_index.changes import (
@@ -92,8 +92,7 @@ class SecondaryIndexes(IndexKind):
             return None
         indexes = [defined_index(read.meta, name) for name in read.table.partitions if self.type.includes(name)]
         index, keys = keys_of_values(plan, indexes, read.table)
-        groups = None if keys is None else groups_of_keys(plan, read.meta, read.table, keys)
-        return None if groups is None else LookupResult(index, groups)
+        return locate_keys(index, plan, read, keys)
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
         """Find records that an index has under another value, except for column types that pudi can't convert."""

@@ -24,6 +24,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.secondary import secondary_value
 from pudi.task import Engine
 from pudi.task.index_keys import KeyTask, ShardTask
+from pudi.task.repeated_keys import Repeated
 from pudi.task.secondary_keys import SecondaryReading, SecondaryStaging
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
@@ -94,6 +95,9 @@ class StagedSecondary:
             for place, ((_, shard), portions) in enumerate(found.items())
         )
         return ShardWork(self, tasks, ())
+
+    def note_repeated(self, found: Sequence[Repeated]) -> None:
+        """Its tasks look for none."""
 
 
 def stage_secondary(
