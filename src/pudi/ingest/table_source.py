@@ -57,7 +57,8 @@ class TableSource:
         until = following[-1] if self.max_commits is None else following[: self.max_commits][-1]
         scan = table.changes(since, until, meta_fields=False)
         data = scan.to_arrow() if spark is None else scan.to_spark(spark)
-        origin = f"{following.index(until) + 1} commits of {table.path}"
+        count = following.index(until) + 1
+        origin = f"{count} commit{'' if count == 1 else 's'} of {table.path}"
         deleted = None if since is None or not self.deletes else self._deleted(table, timeline, since, until, spark)
         return Batch(data, replace(after, value=until, version=2, seen=()), (), until != following[-1], origin, deleted)
 
