@@ -57,6 +57,31 @@ def test_hudis_rows_on_spark(chain: Chain, tmp_path: Path, spark: Any) -> None:
     _compare(some, tmp_path / "t", lambda text: list(map(tuple, pudi.spark.sql(spark, text).collect())), name)
 
 
+@pytest.mark.spark
+def test_statements_of_a_spark_user_around_a_table(tmp_path: Path, spark: Any) -> None:
+    def sql(text: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in pudi.spark.sql(spark, text).collect()]
+
+    sql(f"CREATE TABLE around (id INT, v STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{tmp_path}/t'")
+    sql("INSERT INTO around VALUES (1, 'a'), (2, 'b')")
+    sql("CREATE OR REPLACE TEMPORARY VIEW around_view AS SELECT id, v FROM around WHERE id > 1")
+    assert sql("SELECT * FROM around_view") == [(2, "b")]
+    spark.sql(f"CREATE TABLE around_parquet USING parquet LOCATION '{tmp_path}/p' AS SELECT 9 AS id, 'p' AS v")
+    sql("INSERT INTO around_parquet SELECT id, v FROM around")  # the engine's own table
+    assert sql("SELECT sum(id) FROM around_parquet") == [(12,)]
+    sql(
+        "CREATE TABLE around_two USING hudi TBLPROPERTIES (primaryKey = 'id') "
+        f"LOCATION '{tmp_path}/u' AS SELECT * FROM around TABLESAMPLE (100 PERCENT)"
+    )
+    sql("INSERT INTO around_two SELECT * FROM around")  # with its meta fields
+    assert sql("SELECT id, v FROM around_two ORDER BY id") == [(1, "a"), (1, "a"), (2, "b"), (2, "b")]
+    assert pudi.Table(tmp_path / "u").schema.names == ["id", "v"]
+    assert "PhysicalPlan" in sql("EXPLAIN SELECT * FROM around")[0][0].replace(" ", "")
+    assert "not found" not in sql("EXPLAIN SELECT * FROM around")[0][0]
+    assert sql("REFRESH TABLE around") == sql("ANALYZE TABLE around COMPUTE STATISTICS") == []
+    spark.sql("DROP TABLE around_parquet")
+
+
 ROWS = {1: ("a", 10.0, "x"), 2: ("b", 20.0, "y"), 3: ("c", 30.0, "x")}
 SOURCE = {1: ("new", 11.0, "x"), 2: ("gone", 22.0, "y"), 9: ("in", 90.0, "z")}
 Row = tuple[str, float, str]

@@ -47,7 +47,8 @@ def test_bad_records_are_kept_apart(spark: Any, tmp_path: Path) -> None:
     assert len(kept(tmp_path / "bad")) == len(kept(tmp_path / "local_bad")) == 4
 
 
-@pytest.mark.parametrize("with_schema", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("with_schema", [False, True])
 def test_bad_lines_of_csv_before_a_transform(spark: Any, tmp_path: Path, with_schema: bool) -> None:
     (tmp_path / "csv").mkdir()
     (tmp_path / "csv" / "a.csv").write_text("id,ts,fare\na,1,2.5\nb,2\nc,3,1.5\n")

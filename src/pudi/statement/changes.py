@@ -52,6 +52,9 @@ def _counts(result: CommitResult) -> tuple[int, int, int]:
 
 def insert(session: Session, statement: Insert) -> Any:
     """Run INSERT INTO or INSERT OVERWRITE."""
+    spark = session.host.spark
+    if spark is not None and session.find(statement.table) is None and spark.catalog.tableExists(str(statement.table)):
+        return session.query(Text(session.text, 0))  # a table of another format
     table = session.table(statement.table)
     frame = _rows(session, statement, table)
     if statement.overwrite:
@@ -74,7 +77,7 @@ def _rows(session: Session, statement: Insert, table: Table) -> Any:
             if known is None:
                 raise wrong(session.text, statement.table.at, f"the table has no column {name}")
         given = [table.schema.field(str(name)) for name in spelt]
-    frame = session.query(statement.query)
+    frame = session.data(statement.query)
     if statement.by_name:
         given = _by_name(session, statement, frame, given)
     missing = [field for field in columns if field.name not in static and field not in given]

@@ -12,6 +12,7 @@ from pudi.statement.tree import (
     ColumnDef,
     CreateIndex,
     CreateTable,
+    CreateView,
     DropIndex,
     DropTable,
     Partition,
@@ -63,6 +64,9 @@ def _create(reader: Reader) -> Statement | None:
     reader.need("CREATE")
     if reader.takes("INDEX"):
         return _create_index(reader)
+    view = _temporary_view(reader)
+    if view is not None:
+        return view
     if not _by_pudi(reader):
         return None
     reader.takes("EXTERNAL")
@@ -84,6 +88,27 @@ def _create(reader: Reader) -> Statement | None:
     if reader.more:
         query = reader.until(what="a query")
     return CreateTable(table, columns, exists_ok, query=query, **parts)  # type: ignore[arg-type]
+
+
+def _temporary_view(reader: Reader) -> CreateView | None:
+    begin = reader.position
+    replaces, is_global = reader.takes("OR", "REPLACE"), reader.takes("GLOBAL")
+    if (reader.takes("TEMPORARY") or reader.takes("TEMP")) and reader.takes("VIEW") and not reader.sees("IF"):
+        name = reader.name("a view")
+        if reader.takes("AS"):
+            return CreateView(name, reader.until(what="a query"), replaces, is_global)
+    reader.position = begin
+    return None
+
+
+def _cached_query(reader: Reader) -> CreateView | None:
+    """Read CACHE TABLE name AS query; None for any other CACHE, which the engine runs."""
+    reader.need("CACHE")
+    reader.takes("LAZY")
+    if not reader.takes("TABLE"):
+        return None
+    name = reader.name("a view")
+    return CreateView(name, reader.until(what="a query"), cached=True) if reader.takes("AS") else None
 
 
 def _by_pudi(reader: Reader) -> bool:
@@ -314,6 +339,7 @@ def _describe(reader: Reader) -> Statement | None:
 
 READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "CREATE": _create,
+    "CACHE": _cached_query,
     "DROP": _drop,
     "TRUNCATE": _truncate,
     "ALTER": _alter,

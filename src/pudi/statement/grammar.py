@@ -20,6 +20,7 @@ from pudi.statement.tree import (
     Merge,
     MergeAction,
     Query,
+    Refresh,
     SetOption,
     Statement,
     Text,
@@ -235,6 +236,15 @@ def _set(reader: Reader) -> Statement | None:
     return SetOption(key.strip("`"), value if equals else None)
 
 
+def _refresh(reader: Reader) -> Statement | None:
+    reader.position += 1
+    if not reader.takes("TABLE"):
+        return None
+    table = reader.table()
+    reader.position = len(reader.tokens)
+    return Refresh(table)
+
+
 _READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "INSERT": _insert,
     "UPDATE": _update,
@@ -243,4 +253,6 @@ _READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "WITH": _with,
     "CALL": _call,
     "SET": _set,
+    "REFRESH": _refresh,
+    "ANALYZE": _refresh,
 }

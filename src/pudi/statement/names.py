@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,10 @@ from pudi.errors import NotSupportedError
 from pudi.statement.reader import place
 from pudi.statement.tree import TableName, Text
 
+_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)
+"""What sqlglot doesn't read, before a query."""
+_SAMPLE = re.compile(r"\s*TABLESAMPLE\b", re.IGNORECASE)
+"""What Spark has before an alias, and not behind one."""
 _Node = Any
 """A node of sqlglot's tree, whose type has another name in each release."""
 
@@ -56,7 +61,7 @@ def uses_of(query: Text, functions: Sequence[str]) -> list[TableUse]:
         NotSupportedError: a table is read at a moment that is no constant.
     """
     try:
-        tree = parse_one(query.text, dialect="spark")
+        tree = parse_one(_EXPLAIN.sub(lambda found: " " * len(found[0]), query.text), dialect="spark")
     except (SqlglotError, RecursionError):
         return []
     if tree is None or isinstance(tree, exp.Command):
@@ -120,7 +125,8 @@ def _use(query: Text, node: exp.Table, needed: frozenset[str] | None, functions:
     start, end = _unquoted(query.text, start, end)
     name = TableName(tuple(part.name for part in parts), query.at + start)
     as_of, end = _moment(query, node, end)
-    alias = "" if node.alias else parts[-1].name if name.path is None else ""
+    has_alias = bool(node.alias) or name.path is not None or _SAMPLE.match(query.text, end) is not None
+    alias = "" if has_alias else parts[-1].name
     return TableUse(name, start, end, alias, as_of, columns=needed, where=_pushed(node))
 
 

@@ -16,12 +16,14 @@ from pudi.statement.tree import (
     Call,
     CreateIndex,
     CreateTable,
+    CreateView,
     Delete,
     DropIndex,
     DropTable,
     Insert,
     Merge,
     Query,
+    Refresh,
     SetOption,
     Show,
     Statement,
@@ -76,6 +78,25 @@ def _set(session: Session, statement: SetOption) -> Any:
     return session.host.result(rows)
 
 
+def _refresh(session: Session, statement: Refresh) -> Any:
+    with session.at(statement.table):
+        if session.find(statement.table) is None:
+            return session.host.query(Text(session.text, 0), [], [])
+    return tables.done(session)
+
+
+def _create_view(session: Session, statement: CreateView) -> Any:
+    spark = session.host.spark
+    if spark is None:
+        return session.query(Text(session.text, 0))
+    frame = session.query(statement.query)
+    scope = "GlobalTempView" if statement.is_global else "TempView"
+    getattr(frame, f"{'createOrReplace' if statement.replaces else 'create'}{scope}")(statement.name)
+    if statement.cached:
+        spark.catalog.cacheTable(statement.name)
+    return tables.done(session)
+
+
 def _call(session: Session, statement: Call) -> Any:
     return procedures.call(session, statement)
 
@@ -84,6 +105,8 @@ _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
     SetOption: _set,
     Call: _call,
+    Refresh: _refresh,
+    CreateView: _create_view,
     CreateTable: tables.create_table,
     DropTable: tables.drop_table,
     Truncate: tables.truncate,

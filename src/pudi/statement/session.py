@@ -138,6 +138,13 @@ class Session:
                 scans.append(found)
         return self.host.query(text, kept, scans)
 
+    def data(self, text: Text) -> Any:
+        """Run a query whose rows go into a table: without meta fields, which `SELECT *` has, as in Hudi."""
+        frame = self.query(text)
+        names = self.host.columns(frame)
+        kept = [name for name in names if name not in META_FIELDS]
+        return frame if len(kept) == len(names) or not kept else self.host.chosen(frame, kept)
+
 
 def named(names: Sequence[str], name: str) -> str | None:
     """Return a name as it is spelled among others, compared without case."""

@@ -92,7 +92,7 @@ def _created(
 ) -> Table:
     frame = None
     if statement.query is not None:
-        frame = session.query(statement.query)
+        frame = session.data(statement.query)
         schema = without_meta_fields(session.host.schema(frame))
     else:
         schema = _schema(session, statement)

@@ -107,6 +107,32 @@ class DropTable(Statement):
     purge: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CreateView(Statement):
+    """`CREATE TEMPORARY VIEW name AS query`, `CACHE TABLE name AS query`.
+
+    Attributes:
+        name: the view's name.
+        query: the query.
+        replaces: whether it takes the place of a view that is there.
+        is_global: whether other sessions of the application see it.
+        cached: whether Spark keeps its rows.
+    """
+
+    name: str
+    query: Text
+    replaces: bool = False
+    is_global: bool = False
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refresh(Statement):
+    """`REFRESH TABLE` and `ANALYZE TABLE`: every statement reads the timeline, and the table holds its statistics."""
+
+    table: TableName
+
+
 Partition = tuple[tuple[str, Text | None], ...]
 """The columns of `PARTITION (day = '2026-01-01', hour)` and their values; None for a column without one."""
 

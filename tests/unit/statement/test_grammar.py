@@ -13,10 +13,12 @@ from pudi.statement.tree import (
     Change,
     CreateIndex,
     CreateTable,
+    CreateView,
     Delete,
     Insert,
     Merge,
     Query,
+    Refresh,
     SetOption,
     Show,
     Text,
@@ -95,7 +97,20 @@ def test_the_other_statements() -> None:
     assert (rename.change, rename.names) == (Change.RENAME_COLUMN, ("a.b", "c"))
     assert parse_statement("SET hoodie.x.y = 'a b'") == SetOption("hoodie.x.y", "a b")
     assert isinstance(parse_statement("SHOW PARTITIONS t"), Show)
-    for other in ("SELECT 1", "CREATE TABLE t (a INT) USING parquet", "CREATE VIEW v AS SELECT 1", "REFRESH TABLE t"):
+    view = parse_statement("CREATE OR REPLACE GLOBAL TEMP VIEW v AS SELECT * FROM t")
+    assert view == CreateView("v", Text("SELECT * FROM t", 40), replaces=True, is_global=True)
+    assert parse_statement("CACHE TABLE v AS SELECT 1") == CreateView("v", Text("SELECT 1", 17), cached=True)
+    for text in ("REFRESH TABLE a.t", "ANALYZE TABLE a.t COMPUTE STATISTICS FOR COLUMNS x, y"):
+        refresh = parse_statement(text)
+        assert isinstance(refresh, Refresh)
+        assert refresh.table.parts == ("a", "t")
+    for other in (
+        "SELECT 1",
+        "CREATE TABLE t (a INT) USING parquet",
+        "CREATE VIEW v AS SELECT 1",
+        "REFRESH FUNCTION f",
+        "CACHE TABLE t",
+    ):
         assert isinstance(parse_statement(other), Query)
 
 
@@ -144,6 +159,9 @@ def _shown(query: str) -> str:
         ),
         ("SELECT * FROM t VERSION AS OF 20260101000000000 AS v", "SELECT * FROM V0 AS v"),
         ("SELECT count(*) FROM hudi_table_changes('t', 'latest_state', 'earliest') c", "SELECT count(*) FROM V0 c"),
+        ("SELECT a FROM t TABLESAMPLE (5 ROWS)", "SELECT a FROM V0 TABLESAMPLE (5 ROWS)"),
+        ("EXPLAIN SELECT a FROM t", "EXPLAIN SELECT a FROM V0 AS `t`"),
+        ("explain\n formatted SELECT a FROM t", "explain\n formatted SELECT a FROM V0 AS `t`"),
         (
             "SELECT a FROM `t` WHERE a IN (SELECT b FROM u)",
             "SELECT a FROM V0 AS `t` WHERE a IN (SELECT b FROM V1 AS `u`)",
