@@ -272,6 +272,16 @@ def test_a_column_changes(trips: str) -> None:
     assert run_local(f"SELECT count(*) FROM hudi.`{trips}`") == [(2,)]
 
 
+def test_one_column_and_the_properties_of_a_table_are_shown(tmp_path: Path) -> None:
+    columns, key = "id INT, v STRING", "primaryKey = 'id'"
+    run_local(f"CREATE TABLE shown ({columns}) USING hudi TBLPROPERTIES ({key}) LOCATION '{tmp_path}/t'")
+    run_local("ALTER TABLE shown SET TBLPROPERTIES ('hoodie.keep.max.commits' = '30')")
+    assert run_local("DESCRIBE TABLE shown V") == [("col_name", "v"), ("data_type", "string"), ("comment", "NULL")]
+    assert "hoodie.keep.max.commits = '30'" in run_local("SHOW CREATE TABLE shown")[0][0]
+    with pytest.raises(pudi.InvalidArgumentError, match="no column nope; it has id, v"):
+        run_local("DESC shown nope")
+
+
 def test_a_warehouse_holds_tables_without_location(tmp_path: Path) -> None:
     run_local(f"SET pudi.sql.warehouse = {tmp_path}/wh")
     run_local("CREATE TABLE sales.orders USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id, 'x' AS v")

@@ -334,7 +334,10 @@ def _describe(reader: Reader) -> Statement | None:
         return None
     reader.takes("TABLE")
     extended = reader.takes("EXTENDED") or reader.takes("FORMATTED")
-    return Show("extended" if extended else "describe", reader.table())
+    table = reader.table()
+    if reader.more and not reader.sees("PARTITION"):
+        return Show("column", table, like=reader.name("a column"))
+    return Show("extended" if extended else "describe", table)
 
 
 READERS: Mapping[str, Callable[[Reader], Statement | None]] = {

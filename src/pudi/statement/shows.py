@@ -6,11 +6,12 @@ import fnmatch
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pudi.errors import InvalidArgumentError
 from pudi.schema import META_FIELDS
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type
 from pudi.statement.changes import constants_of
 from pudi.statement.host import Rows
-from pudi.statement.session import Session
+from pudi.statement.session import Session, named
 from pudi.statement.tree import Show
 from pudi.table import Table
 
@@ -54,6 +55,9 @@ def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequenc
     facts = {"type": "mor" if config.table_type == "MERGE_ON_READ" else "cow"}
     facts |= {"primaryKey": ",".join(config.record_key_fields)} if config.record_key_fields else {}
     facts |= {"orderingFields": ",".join(config.ordering_fields)} if config.ordering_fields else {}
+    entry = None if statement.table is None else session.entry(statement.table)
+    given = {} if entry is None else entry.properties
+    facts |= {key: value for key, value in sorted(given.items()) if key.startswith(("hoodie.", "pudi."))}
     pairs = ", ".join(f"{key} = '{value}'" for key, value in facts.items())
     by = f"\nPARTITIONED BY ({', '.join(config.partition_fields)})" if config.partition_fields else ""
     text = (
@@ -80,6 +84,16 @@ def _described(session: Session, statement: Show, table: Table) -> Iterable[Sequ
     return rows
 
 
+def _column(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
+    wanted = str(statement.like)
+    kinds = {row[0]: row[1] for row in _described(session, Show("describe", statement.table), table)}
+    known = named(session.shown(table), wanted)
+    if known is None:
+        there = ", ".join(table.schema.names)
+        raise InvalidArgumentError(f"the table has no column {wanted}; it has {there}", table=table.path)
+    return [("col_name", known), ("data_type", kinds[known]), ("comment", "NULL")]
+
+
 def _extended(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
     facts = {"Name": table.config.table_name, "Provider": "hudi", "Location": table.path}
     rows = [*_described(session, statement, table), ("", "", ""), ("# Detailed Table Information", "", "")]
@@ -95,4 +109,5 @@ _SHOWS: Mapping[str, tuple[_Columns, _Rows]] = {
     "columns": ((("col_name", "string"),), _names),
     "describe": (_COLUMNS, _described),
     "extended": (_COLUMNS, _extended),
+    "column": ((("info_name", "string"), ("info_value", "string")), _column),
 }
