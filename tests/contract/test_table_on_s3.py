@@ -261,7 +261,7 @@ def test_a_metadata_table_keeps_to_its_request_budget(s3_server: S3Server) -> No
             del s3_server.requests[:]
             assert verb()
             asked[files][name] = len(s3_server.requests)
-    assert asked[2]["upsert"] <= 75
+    assert asked[2]["upsert"] <= 60
     assert asked[7]["upsert"] - asked[2]["upsert"] <= 2 * 5 + 4, "2 for each file that is looked into"
     assert asked[7]["scan"] - asked[2]["scan"] <= 2 * 5, "2 for each file"
     assert asked[7]["skipping"] <= asked[2]["skipping"] + 1
