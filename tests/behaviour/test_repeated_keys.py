@@ -16,6 +16,7 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
+from pudi.action.index_run import IndexRun
 from pudi.action.kinds.record_index.build import RecordIndexBuilder
 from pudi.action.mdt import commit_hook
 from pudi.context import Context
@@ -188,7 +189,6 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, happens: C
     monkeypatch.setattr(owner, name, then)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("options", "marked"), [(GLOBAL, True), (BY_PARTITION, False)])
 @pytest.mark.parametrize("compacted", [False, True])
 def test_two_writers_bring_a_key_and_look_before_either_commits(
@@ -204,24 +204,29 @@ def test_two_writers_bring_a_key_and_look_before_either_commits(
     assert_finds_all(trips)
 
 
-def test_a_move_while_another_writer_inserts_what_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clustering_while_another_writer_inserts_what_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trips = made(tmp_path / "trips")
-    beside = pudi.Table(tmp_path / "trips", options=MOVES)
-    meanwhile(monkeypatch, commit_hook, "write_index_logs", lambda: beside.upsert(trips_in("oslo", 1, ts=20)))
+    trips.insert(trips_in("nyc", 3))
+    beside = pudi.Table(tmp_path / "trips")
+    meanwhile(monkeypatch, commit_hook, "write_index_logs", lambda: beside.cluster(partitions=["nyc"]))
     trips.insert(trips_in("rome", 1))
     assert is_marked(tmp_path / "trips")
     assert_finds_all(trips)
 
 
-@pytest.mark.parametrize("when", ["before", "while"])
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", [1, 9])
+@pytest.mark.parametrize(
+    "step",
+    [(IndexRun, "_begin"), (RecordIndexBuilder, "groups"), (RecordIndexBuilder, "fill")],
+    ids=lambda step: step[1],
+)
 def test_a_key_comes_while_the_index_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, number: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str], number: int
 ) -> None:
     trips = made(tmp_path / "trips", METADATA)
     beside = pudi.Table(tmp_path / "trips")
-    step = "groups" if when == "before" else "fill"
-    meanwhile(monkeypatch, RecordIndexBuilder, step, lambda: beside.insert(trips_in("oslo", number)))
+    meanwhile(monkeypatch, *step, lambda: beside.insert(trips_in("oslo", number)))
     trips.create_index("record_index")
     assert is_marked(tmp_path / "trips") == (number == 1)
     assert_finds_all(trips)
@@ -239,7 +244,7 @@ def test_the_index_is_built_while_a_write_brings_a_key(tmp_path: Path, monkeypat
 
     with ThreadPoolExecutor(1) as pool:
         began: list[Future[None]] = []
-        meanwhile(monkeypatch, RecordIndexBuilder, "fill", lambda: (began.append(pool.submit(write)), written.wait(60)))
+        meanwhile(monkeypatch, IndexRun, "_begin", lambda: (began.append(pool.submit(write)), written.wait(60)))
         trips.create_index("record_index")
         built.set()
         began[0].result()
