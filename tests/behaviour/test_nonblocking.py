@@ -257,3 +257,26 @@ def test_other_tables_are_refused_by_name(
 def test_options_that_contradict_it_are_refused(table: pudi.Table, wrong: dict[str, str]) -> None:
     with pytest.raises(pudi.InvalidArgumentError, match=next(iter(wrong))):
         table.insert(rows(("a", "1", 1, "new")), options=wrong)
+
+
+@pytest.mark.parametrize("of_values", [False, True])
+def test_an_index_that_is_created_meanwhile_misses_no_records(
+    tmp_path: Path, meanwhile: Meanwhile, of_values: bool
+) -> None:
+    table = new_table(tmp_path, {"hoodie.metadata.enable": "true"})
+    table.upsert(rows(("a", "1", 1, "first")))
+    other = pudi.Table(table.path, options=BUCKETS | OCC)
+
+    def create() -> None:
+        other.create_index("record_index")
+        if of_values:
+            other.create_index("secondary_index", "tag")
+
+    meanwhile(create)
+    table.upsert(rows(("a", "1", 2, "own"), ("b", "1", 2, "own")), options=FIRST)
+    opened = pudi.Table(table.path)
+    assert len(opened.indexes()) > of_values
+    assert opened.scan(where="tag = 'own'").to_arrow().num_rows == 2
+    assert sound(table), "the index has the write's keys and values"
+    with pytest.raises(pudi.NotSupportedError, match="index"):
+        table.upsert(rows(("c", "1", 3, "own")))
