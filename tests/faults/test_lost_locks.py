@@ -13,12 +13,14 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
+from pudi.action.rollback import resume, roll_back
 from pudi.action.rollback_plan import plan_of_pending
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.format import Action, encode_rollback_plan, history_file
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage
+from pudi.timeline import Instant, TimelineStore
 from pudi.timeline.archiving import HistoryWriter
 from support.trips import SCHEMA, table, trip
 
@@ -102,6 +104,42 @@ def test_a_write_whose_rollback_has_begun_does_not_complete(root: str) -> None:
     found = {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}
     assert (found["k0000"], found["k0001"]) == (2, 9)
     assert opened.check().ok
+
+
+@pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6"), ("mor", "9")])
+def test_a_write_that_was_rolled_back_before_it_began_does_not_complete(root: str, kind: str, version: str) -> None:
+    create(root, kind, hoodie__write__table__version=version)
+    start, left = TimelineStore.start, [1]
+
+    def starts_late(store: TimelineStore, instant: Instant, *arguments: Any) -> Instant:
+        if left:
+            left.pop()
+            other = MetaClient.open(root, None, {})
+            roll_back(other, next(iter(other.store.load().pending)))
+            pudi.Table(root).upsert(table([trip(1, 5)]))
+        return start(store, instant, *arguments)
+
+    with (
+        patch.object(TimelineStore, "start", starts_late),
+        pytest.raises(ConflictError, match="for dead"),
+    ):
+        pudi.Table(root).upsert(table([trip(0, 7)]))
+    opened = pudi.Table(root)
+    found = {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}
+    assert (found["k0000"], found["k0001"]) == (1, 5)
+    assert opened.timeline.pending == ()
+    assert opened.check().ok
+
+
+def test_a_rollback_that_its_planner_goes_on_with_is_completed(root: str) -> None:
+    create(root)
+    meta = MetaClient.open(root, None, {})
+    target = meta.store.start(meta.store.request(Action.COMMIT))
+    planned = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan_of_pending(meta, target)))
+    meta.store.start(planned)  # by its planner, which stood still since it planned it
+    with meta.lock:
+        resume(meta, planned)
+    assert meta.store.load().pending == ()
 
 
 @pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pudi.action.hash_rings import discard_rings
@@ -24,7 +25,7 @@ from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
 from pudi.context.lazy import lazy_module
-from pudi.errors import BlockedError, NotSupportedError
+from pudi.errors import BlockedError, NotSupportedError, TableExistsError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import (
     HEARTBEAT_DIR,
@@ -191,7 +192,10 @@ def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tu
     path = meta.store.path(rollback, State.REQUESTED)
     plan = decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path)
     if rollback.state is State.REQUESTED:
-        rollback = meta.store.start(rollback)
+        try:
+            rollback = meta.store.start(rollback)
+        except TableExistsError:  # the process that planned it came back: it has lost the lock, and will notice
+            rollback = replace(rollback, state=State.INFLIGHT)
     return _execute(meta, rollback, plan, restores)
 
 

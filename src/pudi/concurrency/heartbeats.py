@@ -59,9 +59,14 @@ class Heartbeat:
     def start(self) -> None:
         """Give the first sign of life and go on giving them in the background."""
         sign_on(self._id)  # before the file is there for this process' threads to see
-        self._put()
         every = self.context.executor.every
-        self._timer = every(self.interval_ms / 1000, self._beat, f"heartbeat-{self.instant}")
+        timer = every(self.interval_ms / 1000, self._beat, f"heartbeat-{self.instant}")
+        try:
+            self._put()  # the timer runs already: the store may write the file long before it answers
+        except BaseException:
+            timer.stop()
+            raise
+        self._timer = timer
 
     def stop(self, *, delete: bool = True) -> None:
         """End the signs of life and, unless the writer is to be found dead, take the file away.

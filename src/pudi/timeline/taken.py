@@ -28,7 +28,8 @@ def taken_for_dead(instant: Instant, table: str) -> ConflictError:
 def refuse_taken(storage: Storage, folder: str, now: Timeline, instant: Instant) -> None:
     """Refuse to complete an instant that isn't inflight any more, or that a pending rollback names.
 
-    Whoever completes that rollback would undo the instant, though it had completed.
+    Whoever completes that rollback would undo the instant, though it had completed. An instant that was rolled back
+    before its writer created the inflight file has no requested file any more.
 
     Args:
         storage: the table's files.
@@ -41,7 +42,7 @@ def refuse_taken(storage: Storage, folder: str, now: Timeline, instant: Instant)
         CorruptError: the plan of a pending rollback can't be read.
     """
     current = now.find(instant.requested, instant.action)
-    if current is None or current.state is not State.INFLIGHT:
+    if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:
         raise taken_for_dead(instant, storage.root)
     for rollback in now.of(Action.ROLLBACK, State.REQUESTED, State.INFLIGHT):
         path = f"{folder}/{rollback.file_name(State.REQUESTED)}"

@@ -25,11 +25,14 @@ class Timeline:
         instants: all of them, oldest first.
         layout: layout of the timeline.
         is_moving: whether an upgrade or downgrade of the table is under way that moves the timeline.
+        unrequested: requested times of inflight instants whose requested file is gone: their writers went on after they
+            had been rolled back.
     """
 
     instants: tuple[Instant, ...] = ()
     layout: Layout = 2
     is_moving: bool = False
+    unrequested: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     _completed: dict[str, Instant] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +53,7 @@ class Timeline:
     def from_files(cls, files: Iterable[FileInfo], layout: Layout = 2) -> Timeline:
         """The timeline that a folder listing shows; files that are no instants are passed over."""
         best: dict[tuple[str, Action], tuple[InstantFile, FileInfo]] = {}
+        requested = set()
         for info in files:
             file = parse_instant_file(info.path.rpartition("/")[2], layout)
             if file is None:
@@ -57,8 +61,12 @@ class Timeline:
             key = (file.requested, file.action.comparable)
             if key not in best or best[key][0].state < file.state:
                 best[key] = file, info
+            if file.state is State.REQUESTED:
+                requested.add(key)
         instants = (_instant(file, info, layout) for file, info in best.values())
-        return cls(tuple(sorted(instants, key=_place)), layout)
+        inflight = (key for key, (file, _) in best.items() if file.state is State.INFLIGHT)
+        unrequested = frozenset(key[0] for key in inflight if key not in requested and key[1] is not Action.SAVEPOINT)
+        return cls(tuple(sorted(instants, key=_place)), layout, unrequested=unrequested)
 
     def with_files(self, names: Iterable[str]) -> Timeline:
         """The timeline with files that were added since its listing; names that are no instants are passed over."""
@@ -66,11 +74,13 @@ class Timeline:
         if not added.instants:
             return self
         best = {(i.requested, i.action.comparable): i for i in self.instants}
+        known = {i.requested for i in self.instants}
+        unrequested = self.unrequested | (added.unrequested - known)
         for instant in added.instants:
             key = instant.requested, instant.action.comparable
             if key not in best or best[key].state < instant.state:
                 best[key] = instant
-        return replace(self, instants=tuple(sorted(best.values(), key=_place)))
+        return replace(self, instants=tuple(sorted(best.values(), key=_place)), unrequested=unrequested)
 
     @property
     def commits(self) -> tuple[Instant, ...]:

@@ -20,14 +20,49 @@ class Disk:
 
     def __init__(self, root: str, files: dict[str, bytes], modified_ms: int) -> None:
         self.root = root
-        self.files = {path: (data, modified_ms, 0) for path, data in files.items()}
+        self.files: dict[str, tuple[bytes, int, int]] = {}
+        self._folders: dict[str, dict[str, bool]] = {}
         self._versions = 0
+        for path, data in files.items():
+            self._enter(path, data, modified_ms)
 
     def write(self, path: str, data: bytes, now_ms: float) -> str:
         """Write a file; its new version."""
         self._versions += 1
-        self.files[path] = bytes(data), int(now_ms), self._versions
+        self._enter(path, bytes(data), int(now_ms))
         return str(self._versions)
+
+    def remove(self, path: str) -> None:
+        """Delete a file, if it's there; a folder goes with its last file."""
+        if self.files.pop(path, None) is None:
+            return
+        while path:
+            path, _, name = path.rpartition("/")
+            del self._folders[path][name]
+            if self._folders[path]:
+                return
+            del self._folders[path]
+
+    def folder(self, prefix: str) -> tuple[list[FileInfo], list[str]]:
+        """The files and the folders directly in a folder, by name."""
+        there = sorted(self._folders.get(prefix, {}).items())
+        start = f"{prefix}/" if prefix else ""
+        files = []
+        for name, is_file in there:
+            if is_file:
+                data, at, _ = self.files[start + name]
+                files.append(FileInfo(start + name, len(data), at))
+        return files, [name for name, is_file in there if not is_file]
+
+    def _enter(self, path: str, data: bytes, at_ms: int) -> None:
+        self.files[path] = data, at_ms, self._versions
+        is_file = True
+        while path:
+            path, _, name = path.rpartition("/")
+            names = self._folders.setdefault(path, {})
+            if name in names:
+                return
+            names[name], is_file = is_file, False
 
     def get(self, path: str) -> tuple[bytes, int, int]:
         """A file's content, time and version."""
@@ -68,20 +103,7 @@ class ProcessStorage:
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         """Files directly in a folder, and the names of the folders in it."""
-        start = f"{prefix}/" if prefix else ""
-
-        def do() -> tuple[list[FileInfo], list[str]]:
-            files, folders = [], set()
-            for path, (data, at, _) in self.disk.files.items():
-                if path.startswith(start):
-                    name, _, below = path[len(start) :].partition("/")
-                    if below:
-                        folders.add(name)
-                    else:
-                        files.append(FileInfo(path, len(data), at))
-            return sorted(files), sorted(folders)
-
-        return self._call("list_dir", prefix, do)  # type: ignore[no-any-return]
+        return self._call("list_dir", prefix, lambda: self.disk.folder(prefix))  # type: ignore[no-any-return]
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
@@ -158,7 +180,7 @@ class ProcessStorage:
 
         def do() -> None:
             for path in paths:
-                self.disk.files.pop(path, None)
+                self.disk.remove(path)
 
         if paths:
             self._call("delete", "\n".join(paths), do)

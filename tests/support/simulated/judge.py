@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 
 from pudi.errors import ConflictError, CorruptError, NotFoundError, PudiError, UnavailableError
-from pudi.format import Action, decode_commit_metadata, parse_instant_file
+from pudi.format import Action, InstantFile, decode_commit_metadata, parse_instant_file
 from pudi.format import State as InstantState
 from pudi.testing import SimulatedCrash
 from support.simulated.histories import Outcome, Step, contradictions
@@ -59,6 +59,7 @@ class _Judge:
             self.operations |= {each.number: each for each in process.operations}
         self.commits: list[Commit] = []
         self.problems: list[tuple[int, str]] = []
+        self.instants = list(self._read_instants())
         self.last = len(played.notes)
 
     def found(self) -> list[tuple[int, str]]:
@@ -77,27 +78,29 @@ class _Judge:
     def _say(self, at: int, text: str) -> None:
         self.problems.append((at, text))
 
-    def _completed(self) -> Iterator[tuple[Note, str, Action, str | None]]:
-        """Instants of the table that were completed, in that order."""
+    def _read_instants(self) -> Iterator[tuple[Note, InstantFile]]:
+        """The files of the table's timeline, in the order in which they appeared."""
         for note in self.played.notes:
-            folder, _, name = note.path.rpartition("/")
-            if note.kind in {"create", "put"} and note.done and folder == self.folder:
-                file = parse_instant_file(name, self.layout)
-                if file is not None and file.state is InstantState.COMPLETED:
-                    yield note, file.requested, file.action, file.completion
+            if note.kind in {"create", "put"} and note.done and note.path.startswith(".hoodie/"):
+                folder, _, name = note.path.rpartition("/")
+                file = parse_instant_file(name, self.layout) if folder == self.folder else None
+                if file is not None:
+                    yield note, file
 
     def _read_commits(self) -> None:
         states, by_operation = [self.played.first], set()
         began = {done.operation.number: done.began for done in self.played.done}
-        for note, requested, action, completion in self._completed():
-            if action not in _WRITES:
+        for note, file in self.instants:
+            if file.state is not InstantState.COMPLETED or file.action not in _WRITES:
                 continue
             metadata = decode_commit_metadata(note.data or b"", path=note.path)
             if metadata.operation_type in _SERVICES:
                 continue
             operation = self.operations[note.operation]
             if operation.number in by_operation:
-                self._say(note.number, f"{operation} was done twice: {requested} appeared after another commit of it")
+                self._say(
+                    note.number, f"{operation} was done twice: {file.requested} appeared after another commit of it"
+                )
             by_operation.add(operation.number)
             since = began.get(operation.number, 0)
             earlier = [
@@ -105,11 +108,11 @@ class _Judge:
             ]
             if self.played.plan.kind.nonblocking:
                 missed = frozenset(k for k in operation.keys if any(k not in each for each in earlier))
-                self.commits.append(Commit(note, requested, completion, operation, [], missed))
+                self.commits.append(Commit(note, file.requested, file.completion, operation, [], missed))
                 self.commits[-1].after.extend(merged_states(self.played.first, self.commits))
                 continue
             states = _after(operation, states, earlier)
-            self.commits.append(Commit(note, requested, completion, operation, states))
+            self.commits.append(Commit(note, file.requested, file.completion, operation, states))
 
     def _before(self, at: int) -> list[State]:
         before = [commit.after for commit in self.commits if commit.note.number <= at]
@@ -117,12 +120,8 @@ class _Judge:
 
     def _check_times(self) -> None:
         newest, asked = "", ""
-        for note in self.played.notes:
-            folder, _, name = note.path.rpartition("/")
-            if note.kind not in {"create", "put"} or not note.done or folder != self.folder:
-                continue
-            file = parse_instant_file(name, self.layout)
-            if file is None or file.state is InstantState.INFLIGHT:
+        for note, file in self.instants:
+            if file.state is InstantState.INFLIGHT:
                 continue
             if file.state is InstantState.REQUESTED:
                 if file.requested <= asked:

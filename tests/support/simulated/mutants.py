@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from support.simulated.work import Plan
+from support.simulated.plans import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,12 @@ class Mutant:
         name: the rule that is broken, as people say it.
         edits: the changes that break it.
         wants: whether a run can show it at all: others aren't searched for it.
-        elusive: whether 30 runs and more didn't show it: several processes have to be at one place in a rare moment, or
-            another rule mostly catches it.
         nonblocking: whether it's about writers that don't block each other: runs with these have the seeds below 0.
     """
 
     name: str
     edits: tuple[Edit, ...]
     wants: Callable[[Plan], bool] = lambda _: True
-    elusive: bool = False
     nonblocking: bool = False
 
     @contextmanager
@@ -104,10 +101,9 @@ def _mutant(
     name: str,
     *edits: tuple[str, str, str],
     wants: Callable[[Plan], bool] = lambda _: True,
-    elusive: bool = False,
     nonblocking: bool = False,
 ) -> Mutant:
-    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, elusive, nonblocking)
+    return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, nonblocking)
 
 
 _NONBLOCKING = "pudi.concurrency.nonblocking:NonBlocking.contradiction"
@@ -123,6 +119,10 @@ def _dies(plan: Plan) -> bool:
 
 def _clusters(plan: Plan) -> bool:
     return plan.kind.index != "bucket"
+
+
+def _towards(situation: str, also: Callable[[Plan], bool] = lambda _: True) -> Callable[[Plan], bool]:
+    return lambda plan: plan.situation == situation and also(plan)
 
 
 _STORE = "pudi.timeline.store:TimelineStore"
@@ -228,8 +228,12 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "below version 8, log files of an index go to a slice that was compacted meanwhile",
         ("pudi.action.mdt.index_logs:IndexLogs.verify", "own.rules.logs_name_their_slice and moved", "False"),
-        wants=lambda plan: plan.kind.index == "record" and plan.kind.version == "6",
-        elusive=True,
+        (
+            "pudi.action.services.compaction:may_roll_back",
+            "return any(i.requested <= newest for i in data.pending)",
+            "return False",
+        ),
+        wants=lambda plan: plan.situation == "slow" and plan.kind.index == "record" and plan.kind.version == "6",
     ),
     _mutant(
         "a clean deletes what savepoints keep",
@@ -257,8 +261,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "commits are archived although a pending instant is older",
         (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
-        wants=_dies,
-        elusive=True,
+        wants=_towards("slow"),
     ),
     _mutant(
         "heartbeats are ignored: a live writer is rolled back",
@@ -270,28 +273,29 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a writer that was rolled back completes",
-        ("pudi.timeline.taken:refuse_taken", "if current is None or current.state is not State.INFLIGHT:", "if False:"),
+        (
+            "pudi.timeline.taken:refuse_taken",
+            "if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:",
+            "if False:",
+        ),
         ("pudi.action.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
         wants=_stops,
     ),
     _mutant(
         "a writer completes although its rollback has begun",
         ("pudi.timeline.taken:refuse_taken", "if target is not None and", "if False and"),
-        wants=_stops,
-        elusive=True,
+        wants=_towards("left for dead"),
     ),
     _mutant(
         "a process that lost the lock undoes what the next one did",
         ("pudi.action.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
         (f"{_STORE}.discard", "self.lock.verify()", "pass"),
-        wants=_stops,
-        elusive=True,
+        wants=_towards("lost lock"),
     ),
     _mutant(
         "two runs of one plan write to the metadata table",
         (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
-        wants=_stops,
-        elusive=True,
+        wants=_towards("lost lock"),
     ),
     _mutant(
         "writers are rolled back without the lock",
@@ -361,18 +365,22 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two writers insert new keys into one partition",
         (f"{_CHECK}.check_inserts", "if shared:", "if False:"),
-        wants=lambda plan: plan.kind.index != "bucket",
-        elusive=True,
+        wants=_towards("meeting", _clusters),
     ),
     _mutant(
         "a write into a partition that another one replaces counts for nothing",
         (f"{_CHECK}.check_replaced", "if both:", "if False:"),
-        elusive=True,
+        (
+            "pudi.action.replace_partitions:_partitions_read",
+            "return [each for each in partitions if whole or each in replaced]",
+            "return []",
+        ),
+        wants=_towards("meeting"),
     ),
     _mutant(
         "a statement misses records that another write brings",
         (f"{_CHECK}.check_reads", "if read:", "if False:"),
-        elusive=True,
+        wants=_towards("meeting"),
     ),
     _mutant(
         "a write to a file group of a pending clustering completes, and the clustering too",
@@ -389,7 +397,8 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a write based on a scan doesn't ask whether the table has changed since",
         (f"{_CHECK}.run", "if self.unchanged is not None:", "if False:"),
-        elusive=True,
+        ("pudi.action.write:_place_and_commit", "if write.unchanged is not None:", "if False:"),
+        wants=_towards("meeting"),
     ),
     _mutant(
         "each writer begins a bucket's file group by an id of its own",

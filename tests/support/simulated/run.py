@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
 from collections.abc import Iterator
@@ -13,23 +14,16 @@ from unittest.mock import patch
 import pudi
 from pudi.action import MetaClient
 from pudi.concurrency import heartbeats, table_lock
+from pudi.concurrency.conflicts import ConflictCheck
 from pudi.concurrency.storage_lock import StorageBasedLock
+from pudi.concurrency.touched import groups_of, replaced_groups
 from pudi.metadata import invalidated
 from pudi.testing import SimulatedCrash
+from pudi.timeline import Timeline
 from support.simulated.disk import Disk, ProcessStorage
+from support.simulated.plans import Plan, ProcessPlan
 from support.simulated.script import Fate, Place, Script
-from support.simulated.work import (
-    FIRST_INSTANT,
-    FIRST_STATE,
-    LAST,
-    Operation,
-    Plan,
-    ProcessPlan,
-    State,
-    first_files,
-    root_of,
-    seen,
-)
+from support.simulated.work import FIRST_INSTANT, FIRST_STATE, LAST, Operation, State, first_files, root_of, seen
 from support.simulated.world import START_MS, Note, Process, World
 
 _LIVES = 3
@@ -64,6 +58,29 @@ class Done:
         return f"{self.process}: {self.operation}: {type(self.error).__name__}: {str(self.error)[:200]}"
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a conflict check was given, and what it decided.
+
+    Attributes:
+        at: number of the last call before it.
+        process: whose it is.
+        requested: the instant that was checked.
+        seen: the commits that it was planned from.
+        listed: the commits of the timeline that it was compared with.
+        groups: the file groups that it wrote or replaced.
+        refused: whether it was refused.
+    """
+
+    at: int
+    process: str
+    requested: str
+    seen: frozenset[str]
+    listed: frozenset[str]
+    groups: frozenset[tuple[str, str]]
+    refused: bool
+
+
 @dataclass(slots=True)
 class Played:
     """A run that is over.
@@ -74,6 +91,7 @@ class Played:
         notes: its calls.
         done: its operations in the order in which they ended.
         first: the state at its beginning.
+        checks: its conflict checks.
         settled: what a process found afterwards.
     """
 
@@ -83,6 +101,7 @@ class Played:
     done: list[Done]
     disk: Disk
     first: State = field(default_factory=lambda: FIRST_STATE)
+    checks: list[Checked] = field(default_factory=list)
     settled: Settled | None = None
 
 
@@ -113,7 +132,7 @@ def play(plan: Plan, only: dict[Place, Fate] | None = None, *, steady: bool = Fa
     world = World(script)
     disk = Disk(root_of(plan.kind), first_files(plan.kind), int(START_MS) - 50_000)
     played = Played(plan, script, world.notes, [], disk)
-    with _separate_processes(world):
+    with _separate_processes(world), _noting_checks(world, played.checks):
         invalidated._seen_until.clear()
         for each in plan.processes:
             process = Process(world, each.name, each.drift, each.offset_ms, each.jumps)
@@ -154,7 +173,7 @@ def _main(process: Process, plan: ProcessPlan, played: Played) -> Any:
 
 def _open(process: Process, played: Played) -> pudi.Table:
     process.slot = process.slot or table_lock._Slot()
-    context, options = process.context(), played.plan.kind.options
+    context, options = process.context(), played.plan.options
     storage = ProcessStorage(played.disk, process, context.executor)
     return pudi.Table.of(MetaClient.open(played.disk.root, None, options, context, storage), options)
 
@@ -212,19 +231,46 @@ def _separate_processes(world: World) -> Iterator[None]:
     def verify(lock: StorageBasedLock) -> None:
         process = world.current
         assert process is not None
-        process.verifies = True
-        try:
+        with process.looking():
             look(lock)
-        finally:
-            process.verifies = False
 
     with (
         patch.object(table_lock, "_slot", slot),
         patch.object(heartbeats, "_host", host),
         patch.object(StorageBasedLock, "verify", verify),
+        patch.object(logging.getLogger("pudi"), "propagate", False),
+        patch.object(logging.getLogger("pudi"), "handlers", [logging.NullHandler()]),
+        _without_gc(),
     ):
-        logging.disable(logging.CRITICAL)
+        yield
+
+
+@contextmanager
+def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
+    """Note what conflict checks of the table decide, for the comparison with the specification."""
+    run = ConflictCheck.run
+
+    def noted(check: ConflictCheck, now: Timeline) -> None:
+        at, process, refused = len(world.notes), world.current, True
+        assert process is not None
         try:
-            yield
+            run(check, now)
+            refused = False
         finally:
-            logging.disable(logging.NOTSET)
+            seen, listed = ({each.requested for each in timeline.commits} for timeline in (check.seen, now))
+            groups = groups_of(check.written) | replaced_groups(check.written)
+            about = at, process.name, check.own.requested
+            checks.append(Checked(*about, frozenset(seen), frozenset(listed), frozenset(groups), refused))
+
+    with patch.object(ConflictCheck, "run", noted):
+        yield
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Leave cycles until the run is over: to look for them as they come takes a tenth of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import random
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import unpack
 from typing import Literal
 
 from pudi.errors import PudiError, UnavailableError
@@ -40,7 +42,7 @@ class Fate:
         return bool(self.fault) or self.before_ms + self.after_ms > 100
 
     def __str__(self) -> str:
-        said = [self.fault] if self.fault else []
+        said: list[str] = [self.fault] if self.fault else []
         for name, value in (("before", self.before_ms), ("after", self.after_ms)):
             if value > 100:
                 said.append(f"{'the process stops' if self.pauses else 'it takes'} {value / 1000:.1f} s {name}")
@@ -68,6 +70,52 @@ LOSSES = Weather(errors=0.0005, lost=0.015, focus=4)
 WEATHERS = (CALM, STORM, CRASHES, PAUSES, LOSSES)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A mishap at one call: some calls after a process has changed certain files, one after the other.
+
+    Attributes:
+        process: whose call.
+        paths: regular expressions that are found in the paths of these files.
+        calls: how many calls later it happens.
+        fate: what happens.
+    """
+
+    process: str
+    paths: tuple[str, ...]
+    calls: int
+    fate: Fate
+
+
+class Moments:
+    """Which moments of a run are still to come."""
+
+    def __init__(self, moments: Sequence[Moment] = ()) -> None:
+        self._waiting = [_Waiting(each, [re.compile(path) for path in each.paths], each.calls) for each in moments]
+
+    def fate(self, process: str, kind: str, path: str) -> Fate | None:
+        """Return the fate of a process's next call, where a moment has come."""
+        found = None
+        for each in self._waiting:
+            if each.moment.process == process and each.has_come(kind, path):
+                found = each.moment.fate
+        return found
+
+
+@dataclass(slots=True)
+class _Waiting:
+    moment: Moment
+    paths: list[re.Pattern[str]]
+    calls: int
+
+    def has_come(self, kind: str, path: str) -> bool:
+        if self.paths and kind in CHANGING and self.paths[0].search(path):
+            self.paths.pop(0)
+        if not self.paths:
+            self.calls -= 1
+        return self.calls == -1
+
+
 @dataclass(slots=True)
 class Script:
     """The fate of each call.
@@ -75,6 +123,7 @@ class Script:
     Attributes:
         seed: what fates are drawn from.
         weather: how often things go wrong; None for never.
+        moments: mishaps at chosen calls.
         only: where given, the only calls to which something happens beyond their time.
         steady: whether other calls all take the same time.
         calm: processes that nothing happens to.
@@ -82,6 +131,7 @@ class Script:
 
     seed: int
     weather: Weather
+    moments: Moments = field(default_factory=Moments)
     only: Mapping[Place, Fate] | None = None
     steady: bool = False
     calm: set[str] = field(default_factory=set)
@@ -93,6 +143,10 @@ class Script:
 
     def of_call(self, process: str, operation: int, number: int, kind: str, path: str) -> Fate:
         """Return the fate of a call."""
+        chosen = self.moments.fate(process, kind, path)
+        if chosen is not None and self.only is None:
+            self.met[process, operation, number] = chosen
+            return chosen
         return self._fate((process, operation, number), kind, _is_central(kind, path))
 
     def of_beat(self, process: str, operation: int, number: int, kind: str) -> Fate:
@@ -116,22 +170,27 @@ class Script:
         return drawn
 
     def _drawn(self, place: Place, kind: str, central: bool) -> Fate:
-        chance = random.Random(hash((self.seed, self.number(*place))))
-        weather, draw = self.weather, chance.random()
+        draws = self._numbers(place)
+        weather, draw = self.weather, draws[0]
         times = weather.focus if central else 1.0
-        before, after = chance.uniform(1, 20), chance.uniform(0, 10)
+        before, after = 1 + 19 * draws[1], 10 * draws[2]
         for fault, odds in (("pause", weather.pauses), ("delay", weather.delays), ("error", weather.errors),
                             ("lost", weather.lost), ("crash", weather.crashes)):  # fmt: skip
             draw -= odds * (min(times, 2) if fault == "delay" else times)
             if draw < 0:
-                return self._event(fault, chance, kind, before, after)
+                return self._event(fault, draws, kind, before, after)
         return Fate(before, after)
 
-    def _event(self, fault: str, chance: random.Random, kind: str, before: float, after: float) -> Fate:
-        first = chance.random() < 0.5
+    def _numbers(self, place: Place) -> list[float]:
+        """Five numbers from 0 up to 1 that follow from the seed and a call."""
+        drawn = blake2b(f"{self.seed} {place}".encode(), digest_size=40).digest()
+        return [number / 2**64 for number in unpack("<5Q", drawn)]
+
+    def _event(self, fault: str, draws: Sequence[float], kind: str, before: float, after: float) -> Fate:
+        first = draws[3] < 0.5
         if fault in {"pause", "delay"}:
             longest = self.weather.longest_ms
-            took = chance.uniform(12_000, 120_000) if fault == "pause" else longest ** chance.uniform(0.55, 1)
+            took = 12_000 + 108_000 * draws[4] if fault == "pause" else longest ** (0.55 + 0.45 * draws[4])
             return Fate(took if first else before, after if first else took, pauses=fault == "pause")
         if fault == "lost":
             return Fate(before, after, "lost answer" if kind in CHANGING else "")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
-from support.simulated.judge import anomalies
+from support.simulated.plans import Plan, ProcessPlan
 from support.simulated.run import Played, play
 from support.simulated.script import Fate, Place
-from support.simulated.work import Operation, Plan, ProcessPlan, first_files
+from support.simulated.traces import verdict
+from support.simulated.work import Operation, first_files
 from support.simulated.world import START_MS, Note
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Shrinker:
         self.left -= 1
         with self.broken():
             played = play(plan, only, steady=steady)
-        if not anomalies(played):
+        if not verdict(played):
             return None
         self.best = played
         return played
@@ -94,7 +95,7 @@ def _only(plan: Plan, pairs: Sequence[tuple[str, Operation]]) -> tuple[ProcessPl
 def story(played: Played) -> str:
     """Tell a run: who did what when, what went wrong, and what no serial order explains."""
     plan = played.plan
-    lines = [f"seed {plan.seed}: {plan.kind}; {len(plan.processes)} processes, {len(played.notes)} calls"]
+    lines = [f"seed {plan.seed}: {plan}; {len(plan.processes)} processes, {len(played.notes)} calls"]
     ended = {(done.process, done.operation.number): done for done in played.done}
     names = {each.number: each for process in plan.processes for each in process.operations}
     names |= {done.operation.number: done.operation for done in played.done}
@@ -114,7 +115,7 @@ def story(played: Played) -> str:
             silent = {}
         if is_over:
             lines.append(f"             so {done}")
-    return "\n".join([*lines, "", *(f"ANOMALY: {text}" for text in anomalies(played))])
+    return "\n".join([*lines, "", *(f"ANOMALY: {text}" for text in verdict(played))])
 
 
 def _count(calls: int) -> str:

@@ -1,4 +1,4 @@
-"""What processes do in a simulation: kinds of tables, operations, and the plan of a whole run by its seed.
+"""What processes do in a simulation: kinds of tables, and operations.
 
 A record is a key, its partition, and a number that tells its history: the numbers of the operations that wrote it, as
 digits to base 32. A write of the whole record begins that anew; an update appends to it.
@@ -6,7 +6,6 @@ digits to base 32. A write of the whole record begins that anew; an update appen
 
 from __future__ import annotations
 
-import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +19,6 @@ from pudi.context import Context
 from pudi.format import TABLE_LOCK
 from pudi.storage import open_storage
 from pudi.testing import InlineExecutor, TimerClock
-from support.simulated.script import WEATHERS, Script, Weather
 
 BASE = 32
 LAST = BASE - 1
@@ -295,99 +293,3 @@ def seen(scan: Any) -> State:
         key = row["id"]
         found[f"{key} twice" if key in found else key] = row["p"], row["n"]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessPlan:
-    """What one process does, and its clock."""
-
-    name: str
-    operations: tuple[Operation, ...]
-    offset_ms: float = 0.0
-    drift: float = 0.0
-    jumps: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One run: kind of table, processes, and the weather."""
-
-    seed: int
-    kind: Kind
-    weather: Weather
-    processes: tuple[ProcessPlan, ...]
-
-    @classmethod
-    def of(cls, seed: int, kind: Kind | None = None) -> Plan:
-        """Return the run that a seed stands for."""
-        chance = random.Random(seed)
-        kinds = KINDS if seed >= 0 else NONBLOCKING_KINDS
-        kind = kind or kinds[seed % len(kinds)]
-        weather = WEATHERS[(seed // len(kinds)) % len(WEATHERS)] if chance.random() < 0.8 else chance.choice(WEATHERS)
-        numbers = iter(range(1, LAST))
-        appends = chance.random() < 0.25
-        processes = [
-            _writer(f"writer {number}", chance, numbers, kind, appends=appends, count=chance.randint(2, 4))
-            for number in range(1, chance.choice((2, 2, 3, 3, 4, 5)) + 1)
-        ]
-        processes.append(_reader("reader", chance, numbers))
-        if kind.services == "apart":
-            processes += [
-                _keeper(f"keeper {number}", chance, numbers, kind) for number in range(1, chance.choice((2, 3)))
-            ]
-        return cls(seed, kind, weather, tuple(p for p in processes if p.operations))
-
-    def script(self) -> Script:
-        """Return the fates of its calls."""
-        return Script(self.seed, self.weather)
-
-
-def _clock(chance: random.Random) -> dict[str, Any]:
-    """A clock that is at most 250 ms off, since locks that expire allow for 500 ms between two machines."""
-    offset = chance.uniform(-150, 150)
-    jumps = ((chance.uniform(0, 3_000), chance.uniform(-100, 100)),) if chance.random() < 0.5 else ()
-    return {"offset_ms": offset, "drift": chance.uniform(-1e-6, 1e-6), "jumps": jumps}
-
-
-def _pause(chance: random.Random) -> float:
-    return chance.uniform(0, 400) if chance.random() < 0.9 else chance.uniform(0, 30_000)
-
-
-def _writer(name: str, chance: random.Random, numbers: Any, kind: Kind, *, appends: bool, count: int) -> ProcessPlan:
-    if kind.nonblocking:
-        return _stream(name, chance, numbers, count=count)
-    done = []
-    for number, _ in zip(numbers, range(count), strict=False):
-        verb: Verb = chance.choice(("update", "append")) if appends else chance.choice(WRITES)
-        keys = tuple(chance.sample(FIRST_KEYS, chance.choice((1, 1, 2, 3))))
-        done.append(Operation(number, verb, keys, _pause(chance)))
-    return ProcessPlan(name, tuple(done), **_clock(chance))
-
-
-def _stream(name: str, chance: random.Random, numbers: Any, *, count: int) -> ProcessPlan:
-    """A writer in a hurry, of records that may be new, so that buckets are begun and written at once."""
-    done, known = [], (*FIRST_KEYS, *map(new_key, FIRST_KEYS))
-    for number, _ in zip(numbers, range(count), strict=False):
-        keys = tuple(chance.sample(known, chance.choice((1, 2, 3, 4))))
-        done.append(Operation(number, chance.choice(NONBLOCKING_WRITES), keys, chance.uniform(0, 150)))
-    return ProcessPlan(name, tuple(done), **_clock(chance))
-
-
-def _reader(name: str, chance: random.Random, numbers: Any) -> ProcessPlan:
-    done = []
-    for number, _ in zip(numbers, range(chance.randint(2, 5)), strict=False):
-        keys = tuple(chance.sample(FIRST_KEYS, 3))
-        done.append(Operation(number, chance.choice(("read", "read", "find")), keys, chance.uniform(0, 1_500)))
-    return ProcessPlan(name, tuple(done), **_clock(chance))
-
-
-def _keeper(name: str, chance: random.Random, numbers: Any, kind: Kind) -> ProcessPlan:
-    services = ["clean"]
-    services += ["clustering"] if kind.index != "bucket" else []
-    services += ["compaction"] if kind.table_type == "mor" else []
-    done = []
-    for number, _ in zip(numbers, range(chance.randint(2, 4)), strict=False):
-        verb: Verb = chance.choice(("maintain", "maintain", "run pending", "schedule", "schedule", "savepoint"))
-        keys = tuple(chance.sample(services, 1)) if verb == "schedule" else ()
-        done.append(Operation(number, verb, keys, chance.uniform(0, 1_200)))
-    return ProcessPlan(name, tuple(done), **_clock(chance))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,7 +73,7 @@ class World:
         process.turn = turn
         turn.thread = threading.Thread(target=body, name=process.name, daemon=True)
         turn.thread.start()
-        self._push(self.now_ms + delay_ms, turn)
+        self.push(self.now_ms + delay_ms, turn)
 
     def run(self) -> None:
         """Run until all processes have ended."""
@@ -89,16 +90,17 @@ class World:
         if self.in_timer or process.turn is None:
             self.now_ms += milliseconds if process.turn is None else 0
             return
-        self._push(self.now_ms + milliseconds, process.turn)
+        self.push(self.now_ms + milliseconds, process.turn)
         self._dispatch(process.turn)
 
     def every(self, process: Process, milliseconds: float, function: Callable[[], object]) -> _Timer:
         """Call a function of a process at times, while it isn't paused or dead."""
         timer = _Timer(process, milliseconds, function)
-        self._push(self.now_ms + milliseconds, timer)
+        self.push(self.now_ms + milliseconds, timer)
         return timer
 
-    def _push(self, at_ms: float, entry: object) -> None:
+    def push(self, at_ms: float, entry: object) -> None:
+        """Have a turn or a timer come at a time."""
         heapq.heappush(self._queue, (at_ms, next(self._order), entry))
 
     def _dispatch(self, own: _Turn | None) -> None:
@@ -119,9 +121,9 @@ class World:
             self.now_ms = max(self.now_ms, at_ms)
             process: Process = entry.process
             if process.paused_until_ms > self.now_ms:
-                self._push(process.paused_until_ms, entry)
+                self.push(process.paused_until_ms, entry)
             elif process.verifies and not isinstance(entry, _Turn):
-                self._push(self.now_ms + 1, entry)  # it waits for the state of the lock
+                process.held_up.append(entry)  # it waits for the state of the lock
             elif isinstance(entry, _Turn):
                 self.current = process
                 return entry
@@ -140,7 +142,7 @@ class World:
             return
         finally:
             self.in_timer = False
-        self._push(self.now_ms + timer.period_ms, timer)
+        self.push(self.now_ms + timer.period_ms, timer)
 
 
 @dataclass(slots=True, eq=False)
@@ -172,6 +174,8 @@ class Process:
         operation: the number of the operation that it is at.
         calls: how many calls it has made in that operation.
         verifies: whether it's looking whether it still holds the lock.
+        held_up: timers that wait until it has looked.
+        late: a pause that comes at its next call.
         slot: what its threads share of the table's lock.
     """
 
@@ -188,6 +192,8 @@ class Process:
     paused_until_ms: float = 0.0
     longest_pause_ms: float = 0.0
     verifies: bool = False
+    held_up: list[_Timer] = field(default_factory=list)
+    late: Fate | None = None
     turn: _Turn | None = None
     slot: Any = None
 
@@ -199,6 +205,18 @@ class Process:
     def begin(self, operation: int) -> None:
         """Begin an operation."""
         self.operation, self.calls, self.longest_pause_ms = operation, 0, 0.0
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look whether it still holds the lock; timers, which share its state, wait meanwhile."""
+        self.verifies = True
+        try:
+            yield
+        finally:
+            self.verifies = False
+            for timer in self.held_up:
+                self.world.push(self.world.now_ms, timer)
+            self.held_up.clear()
 
     def context(self) -> Context:
         """Return the context of one life of the process."""
@@ -217,7 +235,9 @@ class Process:
             self.calls += 1
             fate = world.script.of_call(self.name, self.operation, self.calls, kind, path)
         if fate.pauses and self.verifies:
-            fate = replace(fate, pauses=False, after_ms=1.0, before_ms=1.0)
+            self.late, fate = fate, Fate()  # it stops once it has changed what it looks at the lock for
+        elif self.late is not None and not world.in_timer:
+            fate, self.late = self.late, None
         if fate.pauses and kind in CHANGING and fate.before_ms > fate.after_ms:
             # Between the last look at the lock and the change that it guards nobody stands still for longer than a
             # lease: without fencing tokens in the store no lock can do anything about that.

@@ -135,10 +135,28 @@ class HeldStorage(StorageWrapper):
     def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
         if kind == "put":
             self.puts += 1
-            if self.puts > 1:
+            if threading.current_thread() is not threading.main_thread():
                 self.held.set()
                 assert self.go_on.wait(60)
         return do()
+
+
+def test_a_slow_answer_to_the_first_beat_kills_nobody(storage: Storage) -> None:
+    beaten = threading.Event()
+
+    class SlowStorage(StorageWrapper):
+        def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
+            answer = do()
+            if kind == "put" and threading.current_thread() is threading.main_thread():
+                assert beaten.wait(60), "others would take the writer for dead"
+            elif kind == "put":
+                beaten.set()
+            return answer
+
+    heart = Heartbeat(SlowStorage(storage), INSTANT, Context(), 1)
+    heart.start()
+    heart.stop()
+    assert not list(storage.list())
 
 
 @pytest.mark.parametrize("delete", [True, False])
