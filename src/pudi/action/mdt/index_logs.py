@@ -29,6 +29,9 @@ from pudi.task.repeated_keys import Repeated, RepeatTask, repeated_of
 from pudi.task.staged_keys import StagedKeys
 from pudi.timeline import NO_COMMIT, Instant, Timeline
 
+_MOST_LOCKED_KEYS = 100_000
+"""Keys of a commit that are looked up under the table's lock; more are looked up again before it."""
+
 
 class IndexesChangedError(ConflictError):
     """The table's indexes changed while a commit prepared their log files: it must prepare them again."""
@@ -125,10 +128,15 @@ class ShardWork:
         return IndexPart(self, stats, repeated_of(results))
 
     def repeated_since(self, now: ShardWork) -> tuple[Repeated, ...]:
-        """Look keys up in what has been added to the index since the jobs did, by further jobs.
+        """Look keys up in what has been added to the index since the jobs did, under the table's lock.
+
+        No engine's job runs while the lock is held: few keys are looked up by this process, many by jobs once more.
 
         Args:
             now: the same work, planned by what is there now.
+
+        Raises:
+            IndexesChangedError: there are many keys.
         """
         jobs: list[RepeatTask] = []
         before = {task.slice.file_id: task for task in self.tasks}
@@ -147,7 +155,13 @@ class ShardWork:
                 scope, file_slice = replace(scope, among=new), replace(file_slice, base=None, logs=logs)
             jobs.append(RepeatTask(len(jobs), file_slice, scope, task.portions))
         staged = self.staged
-        return repeated_of(staged.engine.run_jobs(staged.meta.storage, staged.instant, jobs)) if jobs else ()
+        if sum(portion.records for job in jobs for portion in job.portions) > _MOST_LOCKED_KEYS:
+            raise IndexesChangedError(
+                f"other commits added keys to {staged.partition} while this write looked its own up; retry",
+                table=staged.meta.storage.root,
+                instant=staged.instant,
+            )
+        return repeated_of([job.run(staged.meta.storage, 0) for job in jobs])
 
 
 @dataclass(frozen=True, slots=True)

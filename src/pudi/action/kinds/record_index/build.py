@@ -85,12 +85,15 @@ class RecordIndexBuilder(IndexBuilder):
         return {}
 
     def _late(self, now: Timeline) -> Sequence[Repeated]:
-        """Return the keys that commits brought since the build began, and that other file groups had before."""
+        """Return the keys that commits brought since the build began, and that other file groups had before.
+
+        Under the table's lock, so this process looks for them, not the engine's jobs.
+        """
         meta = self.work.meta
         mdt = open_metadata(meta)
         known = shards_of(meta, mdt, maintained_timeline(meta, mdt), now)
         changed = [each for each in known.slices if each.base is not None and each.logs]
-        return repeated_of(self.work.run([LateTask(n, each, known.scope) for n, each in enumerate(changed)]))
+        return repeated_of([LateTask(n, each, known.scope).run(meta.storage, 0) for n, each in enumerate(changed)])
 
     @property
     def _partitioned(self) -> bool:
