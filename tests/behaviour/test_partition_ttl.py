@@ -170,7 +170,8 @@ def test_maintenance_names_what_is_due(aged: Aged) -> None:
 def test_the_command(aged: Aged) -> None:
     """The command goes by the machine's clock, by which all is old."""
     run = CliRunner().invoke
-    assert "no partition is due" in run(app, ["run-ttl", str(aged.path)]).stdout
+    without = run(app, ["run-ttl", str(aged.path)])
+    assert (without.exit_code, DAYS in without.stderr) == (1, True), "days are needed"
     found = run(app, ["run-ttl", str(aged.path), "-o", f"{DAYS}=1"])
     assert (found.exit_code, "3 file groups replaced" in found.stdout) == (0, True), found.output
     assert "no partition is due" in run(app, ["run-ttl", str(aged.path), "-o", f"{DAYS}=1"]).stdout

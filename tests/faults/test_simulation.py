@@ -71,7 +71,7 @@ def test_a_seed_gives_one_schedule(seed: int) -> None:
 
 
 def test_schedules_have_what_goes_wrong() -> None:
-    met = [fate for seed in (80, 150, 230, 300) for fate in play(Plan.of(seed)).script.met.values()]
+    met = [fate for seed in (73, 82, 87) for fate in play(Plan.of(seed)).script.met.values()]
     assert {fate.fault for fate in met} == {"", "error", "lost answer", "crash before", "crash after"}
     assert any(fate.pauses for fate in met)
 
