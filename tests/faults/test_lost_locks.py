@@ -5,7 +5,10 @@ Each was found by the simulation.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -13,13 +16,16 @@ import pytest
 
 import pudi
 from pudi.action import MetaClient
+from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.index_logs import write_index_logs
 from pudi.action.rollback import resume, roll_back
+from pudi.action.rollback_logs import block_requests, roll_back_blocks
 from pudi.action.rollback_plan import plan_of_pending
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
-from pudi.format import Action, encode_rollback_plan, history_file
+from pudi.format import Action, State, encode_rollback_plan, history_file
 from pudi.storage import open_storage
-from pudi.testing import FaultStorage
+from pudi.testing import FaultStorage, SimulatedCrash
 from pudi.timeline import Instant, TimelineStore
 from pudi.timeline.archiving import HistoryWriter
 from support.trips import SCHEMA, table, trip
@@ -184,6 +190,65 @@ def test_who_lost_the_lock_deletes_nothing(root: str) -> None:
     meta.delete_locked([path])
     with pytest.raises(NotFoundError):
         meta.storage.head(path)
+
+
+def test_who_lost_the_lock_hides_no_log_blocks(root: str) -> None:
+    made = create(root, "mor", hoodie__write__table__version="6")
+    done = made.upsert(table([trip(0, 2)]))
+    meta = MetaClient.open(root, None, {})
+    before = [info.path for info in meta.storage.list()]
+    blocks = block_requests(
+        meta.storage, [path for path in before if ".log." in path and not path.startswith(".hoodie")]
+    )
+    assert done is not None
+    assert blocks
+    lost = patch.object(type(meta.lock), "verify", side_effect=ConflictError("lost"))
+    with meta.lock, lost, pytest.raises(ConflictError, match="lost"):
+        roll_back_blocks(meta.storage, done.instant, done.instant, blocks, meta.lock.verify)
+    assert [info.path for info in meta.storage.list() if ".locks" not in info.path] == [
+        path for path in before if ".locks" not in path
+    ]
+
+
+def test_a_run_of_a_plan_leaves_what_another_run_completed(root: str) -> None:
+    made = create(root, hoodie__metadata__record__index__enable="true")
+    done = made.timeline.commits[-1]
+    meta = MetaClient.open(root, None, {})
+    mdt = open_metadata(meta)
+    assert mdt.store.load().commit(done.requested) is not None
+    with pytest.raises(
+        ConflictError, match="for dead"
+    ):  # as it comes back, with its instant inflight when it last looked
+        write_index_logs(meta, mdt, replace(done, state=State.INFLIGHT, completion=None), (), ())
+    assert mdt.store.load().commit(done.requested) is not None
+    assert pudi.Table(root).check().ok
+
+
+def test_a_rollback_that_died_is_completed_before_its_target_is_swept(tmp_path: Path) -> None:
+    source = tmp_path / "trips"
+    create(str(source), "mor", hoodie__write__table__version="6")
+    shutil.copytree(source, tmp_path / "probe")
+    probe, _, storage = writer(str(tmp_path / "probe"))
+    probe.upsert(table([trip(0, 2)]))
+    written = next(n for n, (made, path) in enumerate(storage.log, 1) if made == "create" and ".log." in path)
+    dead, meta, _ = writer(str(source), fail_at=written, mode="crash", crash_after=True)
+    with pytest.raises(SimulatedCrash):
+        dead.upsert(table([trip(0, 7)]))
+    target = next(iter(MetaClient.open(str(source), None, {}).store.load().pending))
+    shutil.copytree(source, tmp_path / "whole")
+    _, meta, storage = writer(str(tmp_path / "whole"))
+    roll_back(meta, target)
+    last = next(
+        n for n, (made, path) in enumerate(storage.log, 1) if made == "delete" and path.endswith("commit.requested")
+    )
+    _, meta, _ = writer(str(source), fail_at=last, mode="crash", crash_after=True)
+    with pytest.raises(SimulatedCrash):
+        roll_back(meta, target)
+    with patch("pudi.action.rollback._is_over", return_value=True):
+        pudi.Table(source, options=EAGER).upsert(table([trip(1, 5)]))
+    opened = pudi.Table(source)
+    assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 1
+    assert opened.check().ok
 
 
 @pytest.mark.parametrize("allowed", [0, 1])

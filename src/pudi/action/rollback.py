@@ -73,10 +73,14 @@ def repair(meta: MetaClient, options: WriteOptions) -> Timeline:
         return timeline
     with meta.lock:
         timeline = meta.store.load()
+        # A pending rollback comes first: its target may be pending too, or have left its markers alone.
+        rollbacks = [each for each in timeline.pending if each.action is Action.ROLLBACK]
+        for instant in rollbacks:
+            _repair_one(meta, instant, options)
+        timeline = meta.store.load() if rollbacks else timeline
         for info in strays:
             _sweep(meta, timeline, info, options)
-        # a pending rollback comes first: its target may be pending too
-        for instant in sorted(timeline.pending, key=lambda i: i.action is not Action.ROLLBACK):
+        for instant in timeline.pending:
             _repair_one(meta, instant, options)
         return meta.store.load()
 
@@ -148,6 +152,8 @@ def sweep(meta: MetaClient, options: WriteOptions) -> None:
         return
     with meta.lock:
         timeline = meta.store.load()
+        if timeline.of(Action.ROLLBACK, State.REQUESTED, State.INFLIGHT):  # it deletes what its target left
+            return
         for info in beats:
             _sweep(meta, timeline, info, options)
 
@@ -223,7 +229,7 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
         meta.delete_locked(files)
         if dead:
             meta.delete_locked(unmarked_files(meta.storage, target.requested, meta.store.layout))
-        roll_back_blocks(meta.storage, target.requested, target.requested, blocks)
+        roll_back_blocks(meta.storage, target.requested, target.requested, blocks, meta.lock.verify)
         discard_metadata(meta, target.requested)
         meta.store.discard(target)
         markers.delete()
@@ -247,7 +253,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())
     blocks = [] if known else block_requests(meta.storage, markers.appended())
-    roll_back_blocks(meta.storage, instant, instant, blocks)
+    roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
     meta.storage.delete([beat.path])
 
@@ -320,7 +326,7 @@ def _execute(
     doomed = [path for request in requests for path in planned_files(meta, target, request)]
     meta.delete_locked(doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
-    commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks)
+    commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks, meta.lock.verify)
     took_ms = meta.context.clock.now_ms() - began_ms
     metadata = build_rollback_metadata(meta.storage, rollback.requested, target, requests, commands, took_ms)
     if restores:

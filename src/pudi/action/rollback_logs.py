@@ -8,7 +8,7 @@ target's blocks (MarkerBasedRollbackStrategy, RollbackHelperV1).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from pudi.context import Storage
@@ -51,21 +51,29 @@ def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackReque
 
 
 def roll_back_blocks(
-    storage: Storage, target: str, rollback_instant: str, requests: Iterable[RollbackRequest]
+    storage: Storage,
+    target: str,
+    rollback_instant: str,
+    requests: Iterable[RollbackRequest],
+    verify: Callable[[], None],
 ) -> dict[str, dict[str, int]]:
-    """Write a rollback block for each file group that may hold blocks of a failed write.
+    """Write a rollback block for each file group that may hold blocks of a failed write, under the table's lock.
+
+    A plan's next run has the instant of the failed one: a block of a process that has lost the lock would hide it.
 
     Args:
         storage: the table's files.
         target: requested time of the failed write.
         rollback_instant: requested time of the rollback.
         requests: the result of `block_requests`, or of Hudi's plan.
+        verify: called before each file is written; raises an error if the lock was lost.
 
     Returns:
         The written files with their sizes, by partition path.
 
     Raises:
         CorruptError: a request names no file group within the table.
+        ConflictError: the lock was lost.
     """
     headers = {
         Header.INSTANT_TIME: rollback_instant,
@@ -80,6 +88,7 @@ def roll_back_blocks(
         resumes = rollback_instant != target  # a write that takes itself back has log files under this token
         name = _name_of(storage, partition, file_id, base_instant, rollback_instant, resumes=resumes)
         path = f"{partition}/{name}" if partition else name
+        verify()
         with suppress(TableExistsError):  # by an attempt that died
             storage.create(path, content, durable=True)
         written.setdefault(partition, {})[path] = len(content)

@@ -207,6 +207,7 @@ def read_claims(
         expiry_ms: age from which the claim of another machine's writer counts no more.
         before: only claims with a lesser name; None for all.
     """
+    now_ms = context.clock.now_ms()  # before a look that may take long
     for info in sorted(storage.list_dir(CLAIMS_DIR)[0], key=lambda info: info.path):
         if before is not None and info.path.rpartition("/")[2] >= before:
             return
@@ -216,5 +217,5 @@ def read_claims(
             continue
         except CorruptError:  # too large: it's none of pudi's
             content = b""
-        dead = is_dead(content, info.modified_ms, context, expires_after_ms=expiry_ms)
+        dead = is_dead(content, info.modified_ms, now_ms, expires_after_ms=expiry_ms)
         yield StoredClaim(info.path, Claimed.from_json(content), dead)

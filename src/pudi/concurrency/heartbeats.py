@@ -110,26 +110,26 @@ def liveness(storage: Storage, instant: str, context: Context, *, expires_after_
         expires_after_ms: age from which a sign of life counts no more.
         last_seen_ms: when the instant's files were last touched; counts for a writer that gives no heartbeat.
     """
-    path = heartbeat_path(instant)
+    path, now_ms = heartbeat_path(instant), context.clock.now_ms()  # before a look that may take long
     try:
         beat = storage.head(path).modified_ms
         facts = storage.read(path, MaxBytes.NOTE)
     except NotFoundError:
-        late = context.clock.now_ms() - last_seen_ms > expires_after_ms
+        late = now_ms - last_seen_ms > expires_after_ms
         return Liveness.DEAD if late else Liveness.UNKNOWN
-    return Liveness.DEAD if is_dead(facts, beat, context, expires_after_ms=expires_after_ms) else Liveness.ALIVE
+    return Liveness.DEAD if is_dead(facts, beat, now_ms, expires_after_ms=expires_after_ms) else Liveness.ALIVE
 
 
-def is_dead(facts: bytes, beat_ms: int, context: Context, *, expires_after_ms: int) -> bool:
+def is_dead(facts: bytes, beat_ms: int, now_ms: int, *, expires_after_ms: int) -> bool:
     """Return whether the writer of a sign of life is dead; see `liveness`.
 
     Args:
         facts: the file's content.
         beat_ms: when it was written, milliseconds since 1970.
-        context: the clock.
+        now_ms: what the clock said before the file was looked at: a slow answer makes no writer older.
         expires_after_ms: age from which it counts no more.
     """
-    dead, age_ms = _known_dead(facts), context.clock.now_ms() - beat_ms
+    dead, age_ms = _known_dead(facts), now_ms - beat_ms
     if not dead:
         patience = 1 if dead is None else _HUNG_AFTER
         return age_ms > patience * expires_after_ms

@@ -297,6 +297,10 @@ class TimelineStore:
         self.storage.create(self.path(inflight), data, durable=bool(data))  # without content requested says the same
         return inflight
 
+    def refuse_taken(self, instant: Instant) -> None:
+        """Refuse, under the table's lock, to go on with an instant that another process rolled back or completed."""
+        refuse_taken(self.storage, self.folder, self.load(), instant)
+
     def complete(
         self,
         instant: Instant,

@@ -111,6 +111,19 @@ def test_only_age_counts_for_what_hudi_writes(storage: Storage, facts: bytes) ->
     assert found(storage, later_ms=EXPIRY_MS + 1) is Liveness.DEAD
 
 
+def test_a_slow_answer_makes_no_writer_older(storage: Storage) -> None:
+    storage.put(heartbeat_path(INSTANT), b"")
+    clock = ManualClock(storage.head(heartbeat_path(INSTANT)).modified_ms + EXPIRY_MS // 2)
+
+    class Slow(StorageWrapper):
+        def read(self, path: str, most: int | None = None) -> bytes:
+            clock.sleep(EXPIRY_MS)
+            return super().read(path, most)
+
+    looked = liveness(Slow(storage), INSTANT, Context(clock), expires_after_ms=EXPIRY_MS, last_seen_ms=0)
+    assert looked is Liveness.ALIVE
+
+
 def test_a_writer_of_this_process_is_alive_however_its_table_is_named(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "alias").symlink_to("table")

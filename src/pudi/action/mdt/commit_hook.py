@@ -101,7 +101,7 @@ class _IndexWork:
         heart.start()
         try:
             others = {name for name in maintained if not registry.is_record_level(name)}
-            self.logs = write_index_logs(meta, mdt, requested, keys, others)
+            self.logs = write_index_logs(meta, mdt, self.commit.instant, keys, others)
             yield self._commit
         finally:
             heart.stop()

@@ -233,14 +233,14 @@ class IndexLogs:
 
 
 def write_index_logs(
-    meta: MetaClient, mdt: MetaClient, requested: str, staged: Sequence[StagedKeyChanges], others: Collection[str]
+    meta: MetaClient, mdt: MetaClient, pending: Instant, staged: Sequence[StagedKeyChanges], others: Collection[str]
 ) -> IndexLogs | None:
     """Write the log files of record-level indexes, by the engine's jobs, without the table's lock.
 
     Args:
         meta: the table.
         mdt: its metadata table.
-        requested: requested time of the commit.
+        pending: the commit's instant, inflight.
         staged: the changes by index.
         others: the other partitions that the commit may write to.
 
@@ -249,10 +249,13 @@ def write_index_logs(
 
     Raises:
         IndexesChangedError: an index was rebuilt since the changes were staged.
+        ConflictError: the instant is no longer pending: another process rolled it back, or ran its plan.
     """
+    requested = pending.requested
     with mdt.lock:
         own = maintained_timeline(meta, mdt)
-        if own.find(requested, Action.DELTACOMMIT) is not None:  # a failed attempt: its indexes changed
+        if own.find(requested, Action.DELTACOMMIT) is not None:  # a failed attempt, unless another process was faster
+            meta.store.refuse_taken(pending)
             discard_deltacommit(mdt, requested)
             own = maintained_timeline(meta, mdt)
         works = tuple(work for each in staged if (work := each.plan(mdt, own)).tasks)

@@ -144,4 +144,4 @@ def _take_out(
     doomed = [path.removeprefix(root) for request in requests for path in request.files_to_be_deleted]
     mdt.delete_locked(doomed)
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
-    return roll_back_blocks(mdt.storage, requested, rollback_instant, blocks)
+    return roll_back_blocks(mdt.storage, requested, rollback_instant, blocks, mdt.lock.verify)
