@@ -224,7 +224,8 @@ def test_a_run_of_a_plan_leaves_what_another_run_completed(root: str) -> None:
     assert pudi.Table(root).check().ok
 
 
-def test_a_rollback_that_died_is_completed_before_its_target_is_swept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "ending"), [("delete", "commit.requested"), ("create", ".rollback")])
+def test_a_rollback_that_died_at_its_end_leaves_nothing_to_hide(tmp_path: Path, kind: str, ending: str) -> None:
     source = tmp_path / "trips"
     create(str(source), "mor", hoodie__write__table__version="6")
     shutil.copytree(source, tmp_path / "probe")
@@ -238,9 +239,7 @@ def test_a_rollback_that_died_is_completed_before_its_target_is_swept(tmp_path: 
     shutil.copytree(source, tmp_path / "whole")
     _, meta, storage = writer(str(tmp_path / "whole"))
     roll_back(meta, target)
-    last = next(
-        n for n, (made, path) in enumerate(storage.log, 1) if made == "delete" and path.endswith("commit.requested")
-    )
+    last = next(n for n, (made, path) in enumerate(storage.log, 1) if made == kind and path.endswith(ending))
     _, meta, _ = writer(str(source), fail_at=last, mode="crash", crash_after=True)
     with pytest.raises(SimulatedCrash):
         roll_back(meta, target)

@@ -33,6 +33,7 @@ from pudi.format import (
     RollbackMetadata,
     RollbackPlan,
     State,
+    decode_rollback_metadata,
     decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
@@ -252,10 +253,26 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
         return
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())
-    blocks = [] if known else block_requests(meta.storage, markers.appended())
+    appended = [] if known else list(markers.appended())
+    hidden = _hidden_logs(meta, timeline, instant) if appended else set()
+    blocks = block_requests(meta.storage, [path for path in appended if path.rpartition("/")[2] not in hidden])
     roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
     meta.storage.delete([beat.path])
+
+
+def _hidden_logs(meta: MetaClient, timeline: Timeline, target: str) -> set[str]:
+    """Return the names of log files whose blocks a completed rollback of an instant hides."""
+    names = set()
+    for each in timeline.of(Action.ROLLBACK, State.COMPLETED):
+        path = meta.store.path(each)
+        done = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+        if target in done.commits_rollback:
+            files = (
+                name for part in done.partition_metadata.values() for name in part.log_files_from_failed_commit or ()
+            )
+            names |= {name.rpartition("/")[2] for name in files}
+    return names
 
 
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:
