@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.ingest import FileSource, Ingestion, sql_transform
+from pudi.ingest import FileSource, Ingestion, spark_files, sql_transform
+from pudi.storage import open_storage
 
 pytestmark = pytest.mark.spark
 
@@ -65,3 +66,17 @@ def test_bad_lines_of_csv_before_a_transform(spark: Any, tmp_path: Path, with_sc
     rows = pudi.Table(tmp_path / "t").scan(meta_fields=False).to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": "a", "twice": 5.0}, {"id": "c", "twice": 3.0}]
     assert kept(tmp_path / "bad") == {("a.csv", 3, "b,2")}
+
+
+def test_lines_of_large_files_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage("memory://bad-lines")
+    storage.put("a.json", b'{"id": 1}\nbad\r\n{"id": 2}\nbad\nworse')
+    texts = ["bad", "worse", "bad", "elsewhere"]
+
+    def positions() -> list[int]:
+        size = storage.head("a.json").size
+        return [each.position for each in spark_files._placed(storage, "a.json", size, texts, "json")]
+
+    assert positions() == [-1, 2, 4, 5]
+    monkeypatch.setattr(spark_files, "_MOST_SEARCHED", 10)
+    assert positions() == [-4, -3, -2, -1]

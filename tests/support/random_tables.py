@@ -267,9 +267,7 @@ def play(spark: Any, path: Path, table: RandomTable, *, on_spark: bool = False) 
     if not commits(path):
         return played
     compare_all(hudi, engine, table, played, "Hudi wrote")
-    found = pudi.Table(str(path)).check()
-    if not found.ok:
-        played.failed.append(f"Hudi wrote: check: {found}")
+    _check(path, "Hudi wrote", played.failed)
     for verb, numbers in (
         ("upsert", _some(chance, 8)),
         ("delete", _some(chance, 4)),
@@ -285,9 +283,7 @@ def play(spark: Any, path: Path, table: RandomTable, *, on_spark: bool = False) 
             played.different.append(f"pudi's {verb}: {type(error).__name__}: {error}")
             return played
     compare_snapshots(hudi, engine, played, "pudi wrote")
-    found = pudi.Table(str(path)).check()
-    if not found.ok:
-        played.different.append(f"pudi wrote: check: {found}")
+    _check(path, "pudi wrote", played.different)
     try:
         hudi.write(
             "upsert", feed.records(_some(chance, 8), evolved=evolved_of(path)), inline=table.inline or {"a": "b"}
@@ -296,10 +292,14 @@ def play(spark: Any, path: Path, table: RandomTable, *, on_spark: bool = False) 
         played.different.append(f"Hudi's upsert after pudi's: {_first_line(error)}")
         return played
     compare_snapshots(hudi, engine, played, "Hudi continued")
+    _check(path, "Hudi continued", played.different)
+    return played
+
+
+def _check(path: Path, about: str, problems: list[str]) -> None:
     found = pudi.Table(str(path)).check()
     if not found.ok:
-        played.different.append(f"Hudi continued: check: {found}")
-    return played
+        problems.append(f"{about}: check: {found}")
 
 
 def evolved_of(path: Path) -> bool:

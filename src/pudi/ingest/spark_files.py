@@ -24,6 +24,8 @@ TEXT_FORMATS: Final = frozenset({"json", "csv"})
 """Formats whose records can be bad one by one."""
 _MOST_WITHOUT_KEY: Final = 100_000
 """Records without a key that the driver takes."""
+_MOST_SEARCHED: Final = 64 << 20
+"""Bytes of a file in which this process looks for the lines of bad records."""
 
 
 def frame_of(
@@ -88,10 +90,10 @@ def with_bad_apart(
         by_file: dict[str, list[str]] = defaultdict(list)
         for name, text in found.limit(MOST_BAD * len(files) + 1).collect():
             by_file[_path_of(name, files)].append(text)
-        bad: list[BadRecord] = []
+        sizes, bad = {each.path: each.size for each in files}, list[BadRecord]()
         for path, texts in sorted(by_file.items()):
             check_count(texts, path, storage.root)
-            bad += _placed(storage, path, texts, format)
+            bad += _placed(storage, path, sizes.get(path, 0), texts, format)
     except BaseException:
         whole.unpersist()
         raise
@@ -126,14 +128,16 @@ def _path_of(uri: str, files: Sequence[FileInfo]) -> str:
     return max((each.path for each in files if name.endswith(f"/{each.path}")), key=len, default=name)
 
 
-def _placed(storage: Storage, path: str, texts: Sequence[str], format: str) -> list[BadRecord]:
+def _placed(storage: Storage, path: str, size: int, texts: Sequence[str], format: str) -> list[BadRecord]:
     """Return bad records with the numbers of their lines, which Spark doesn't say.
 
-    Records that aren't a line of the file as it is (of a compressed one, or with line breaks) get numbers from -1 down.
+    Records that aren't a line of the file as it is (of a compressed one, or with line breaks), and those of files that
+    are too large to search here, get numbers from -1 down.
     """
     wanted = {text.encode() for text in texts}
     lines: dict[bytes, list[int]] = defaultdict(list)
-    for number, line in enumerate(storage.read(path).split(b"\n"), 1):  # only in files with bad records
+    content = storage.read(path) if size <= _MOST_SEARCHED else b""
+    for number, line in enumerate(content.split(b"\n"), 1):  # only in files with bad records
         if (stripped := line.rstrip(b"\r")) in wanted:
             lines[stripped].append(number)
     found, unknown = [], 0

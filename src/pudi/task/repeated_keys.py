@@ -40,13 +40,13 @@ class Repeated:
         key: the key.
         old: the file group that the index names; it may be gone from the table.
         new: the file group that the commit put the key into.
-        at_once: whether the commit put it into both.
+        within_commit: whether the commit put it into both.
     """
 
     key: str
     old: Place
     new: Place
-    at_once: bool = False
+    within_commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class KeyWatch:
             staged: the keys.
         """
         known = () if self.scope is None else staged.known(below, file_slice, self.scope)
-        return (*staged.at_once(), *known)
+        return (*staged.within_commit(), *known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class StagedRows:
         values = pa.array(self.locations, pa.binary()).take(pa.array(self.places[last[known]]))
         return Changes(self.keys.filter(pa.array(known)), values, self.keys.filter(pa.array(~known)))
 
-    def at_once(self) -> Iterator[Repeated]:
+    def within_commit(self) -> Iterator[Repeated]:
         """Yield a key that several file groups got, if there is one."""
         there = np.flatnonzero(~self.gone)
         codes, places = self.codes[there], self.places[there]
@@ -145,7 +145,9 @@ class StagedRows:
         if len(others):
             row, of_places = others[0], self._decoded()
             code = codes[row]
-            yield Repeated(self.keys[int(code)].as_py(), of_places[one[code]], of_places[places[row]], at_once=True)
+            yield Repeated(
+                self.keys[int(code)].as_py(), of_places[one[code]], of_places[places[row]], within_commit=True
+            )
 
     def known(self, below: Storage, file_slice: FileSlice, scope: LogScope) -> Iterator[Repeated]:
         """Yield keys that file groups got, and that the index has in others, which don't lose them.
