@@ -94,7 +94,7 @@ def test_jobs_as_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         stages = [tracker.getJobInfo(job).stageIds for job in tracker.getJobIdsForGroup("cleaning")]
         assert [tracker.getStageInfo(stage).numTasks for (stage,) in stages] == [3]
     finally:
-        spark.sparkContext.setJobGroup("", "")
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert len(list(Path(mine.path).rglob("*.parquet"))) == 6
 
 

@@ -26,7 +26,7 @@ QUICK = {
     "no lock is taken": 0,
     "a lease that still runs is taken over": 2,
     "the lock is released before the instant appears": 0,
-    "a rollback forgets the metadata table": 84,
+    "a rollback forgets the metadata table": 99,
     "a clean deletes what savepoints keep": 18,
     "a clean deletes what readers of retained commits need": 0,
     "the requested time is made before the lock is taken": 1,
@@ -34,7 +34,9 @@ QUICK = {
     "a process that lost the lock undoes what the next one did": 43,
     "the id of a replaced file group is given again": -1,
 }
-"""Seeds that find a mutant at once."""
+"""First seeds for a mutant: the first schedules from there on find it, mostly at once."""
+TRIES = 4
+"""Schedules that a mutant may take: a change elsewhere moves what a seed's schedule meets."""
 
 
 @pytest.mark.parametrize("kind", range(len(KINDS)), ids=lambda number: str(KINDS[number]))
@@ -95,10 +97,8 @@ def test_a_mutant_breaks_what_is_there(mutant: object) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_broken_protocol_is_found(name: str) -> None:
-    mutant = next(each for each in MUTANTS if each.name == name)
-    first_files(Plan.of(QUICK[name]).kind)  # by whole code
-    with mutant.applied():
-        assert search(QUICK[name]).problem
+    number = next(number for number, each in enumerate(MUTANTS) if each.name == name)
+    assert hunt(number, TRIES, QUICK[name]).seed is not None
 
 
 def test_runs_are_steps_of_the_specification() -> None:
