@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.action import MetaClient, commit_steps
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_logs import write_index_logs
 from pudi.action.rollback import resume, roll_back
@@ -23,7 +23,8 @@ from pudi.action.rollback_logs import block_requests, roll_back_blocks
 from pudi.action.rollback_plan import plan_of_pending
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
-from pudi.format import Action, State, encode_rollback_plan, history_file
+from pudi.filegroup import Markers
+from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
 from pudi.timeline import Instant, TimelineStore
@@ -309,3 +310,83 @@ def test_an_error_under_a_lost_lock_is_a_conflict(root: str) -> None:
     assert isinstance(raised.value.__cause__, NotFoundError)
     with lock:  # it was given back
         pass
+
+
+@pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6"), ("mor", "9")])
+def test_a_file_whose_marker_goes_with_its_rollback_is_deleted(root: str, kind: str, version: str) -> None:
+    create(root, kind, hoodie__write__table__version=version)
+    markers: list[Markers] = []
+
+    def roll_back_but_for_markers() -> None:
+        other = MetaClient.open(root, None, {})
+        target = next(iter(other.store.load().pending))
+        with patch.object(Markers, "delete"):
+            roll_back(other, target)
+        markers.append(Markers(other.storage, target.requested))
+
+    log = _log_of_upsert(root)
+    written = next(n for n, (made, path) in enumerate(log, 1) if made == "create" and not path.startswith(".hoodie"))
+    reconcile = commit_steps.reconcile_markers
+
+    def reconciles(*arguments: Any) -> None:
+        reconcile(*arguments)
+        markers[0].delete()
+
+    slow, _, _ = writer(root, fail_at=written, mode="delay", on_delay=roll_back_but_for_markers)
+    with patch("pudi.action.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+        slow.upsert(table([trip(0, 7)]))
+    opened = pudi.Table(root)
+    assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
+    assert opened.check().ok
+    assert not [step for step in opened.maintain().steps if step.name == "orphaned files"]
+
+
+@pytest.mark.parametrize(("kind", "version"), [("cow", "9"), ("mor", "6"), ("mor", "9")])
+def test_what_is_written_while_its_rollback_ends_is_swept(root: str, kind: str, version: str) -> None:
+    opened = create(root, kind, hoodie__write__table__version=version)
+    opened.upsert(table([trip(0, 2)]))
+    meta = MetaClient.open(root, None, {})
+    target = meta.store.start(meta.store.request(meta.commit_action))
+    meta.storage.put(heartbeat_path(target.requested), b"")
+    ending = ".parquet" if kind == "cow" else ".log.1"
+    found = next(
+        info.path for info in meta.storage.list() if ending in info.path and not info.path.startswith(".hoodie")
+    )
+    partition, _, name = found.rpartition("/")
+    parsed = parse_data_file(name)
+    assert parsed is not None
+    name = name.replace(str(parsed.write_token), "7-7-7")
+    name = name if (kind, version) == ("mor", "6") else name.replace(parsed.instant, target.requested)
+    complete = TimelineStore.complete
+
+    def completes(*arguments: Any, **named: Any) -> Instant:
+        Markers(meta.storage, target.requested).create_missing([f"{partition}/{name}"])
+        meta.storage.put(f"{partition}/{name}", bytes(meta.storage.read(found)))
+        return complete(*arguments, **named)
+
+    with patch.object(TimelineStore, "complete", completes):
+        roll_back(MetaClient.open(root, None, {}), target)
+    with patch("pudi.action.rollback._is_over", return_value=True):
+        pudi.Table(root, options=EAGER).upsert(table([trip(1, 5)]))
+    opened = pudi.Table(root)
+    assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
+    assert not list(open_storage(root).list(".hoodie/.temp"))
+    assert opened.check().ok
+
+
+def test_of_two_base_files_with_one_instant_the_one_that_the_commit_names_counts(root: str) -> None:
+    made = create(root, hoodie__metadata__enable="false")
+    done = made.upsert(table([trip(0, 2)]))
+    assert done is not None
+    storage = open_storage(root)
+    files = [info.path for info in storage.list() if info.path.endswith(".parquet")]
+    newer = next(path for path in files if done.instant in path)
+    group, token, _ = newer.rpartition("/")[2].split("_")
+    older = next(path for path in files if group in path and path != newer)
+    late = newer.replace(f"_{token}_", "_9-9-9_")
+    storage.create(late, bytes(storage.read(older)))
+    opened = pudi.Table(root)
+    assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
+    opened.upsert(table([trip(0, 3)]))
+    storage.delete([late])
+    assert pudi.Table(root).scan().to_arrow().num_rows == 6

@@ -10,7 +10,6 @@ from pudi.errors import TableExistsError
 from pudi.filegroup import Markers
 from pudi.format import (
     CommitMetadata,
-    IOType,
     PartitionMetadata,
     WriteStat,
     encode_partition_metadata,
@@ -26,8 +25,8 @@ from pudi.timeline.taken import taken_for_dead
 def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers).
 
-    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. It marks
-    them again then, so that they are found when it's undone.
+    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. `abort`
+    marks these again.
 
     Raises:
         ConflictError: another writer rolled the instant back.
@@ -35,11 +34,8 @@ def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteS
     markers = Markers(meta.storage, instant.requested)
     named = [*markers.files(), *markers.appended()]
     written = {path for stat in stats for path in stat.paths}
-    unmarked = sorted(written - set(named))
+    unmarked = written - set(named)
     if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
-        for path in unmarked:
-            partition, _, name = path.rpartition("/")
-            markers.create(partition, name, IOType.CREATE if instant.requested in name else IOType.APPEND)
         raise taken_for_dead(instant, meta.storage.root)
     delete_for_good(meta.storage, sorted(set(named) - written))
 

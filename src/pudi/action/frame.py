@@ -7,7 +7,7 @@ restores, savepoints and index builds complete by themselves: see decision 31.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -122,6 +122,7 @@ def pending(
     requested: bytes = b"",
     inflight: bytes | CommitMetadata = b"",
     failed: dict[str, str] | None = None,
+    written: Sequence[str] = (),
 ) -> Iterator[Instant]:
     """Yield an inflight instant with a heartbeat. On an error it is discarded, unless it completed.
 
@@ -133,6 +134,8 @@ def pending(
         inflight: content of the inflight file.
         failed: where it's noted what failed behind a completed commit; markers that couldn't be deleted are left to the
             next writer, which finds them by the heartbeat.
+        written: paths of the files that the action has written; it may add to them while it runs. They are deleted even
+            if another process rolled the action back and deleted their markers before they were there.
     """
     hearts: list[Heartbeat] = []
 
@@ -146,7 +149,7 @@ def pending(
         if instant is not None:
             found = meta.store.load().find(instant.requested, instant.action)
             if found is None or found.state is not State.COMPLETED:  # None: another writer took this one for dead
-                abort(meta, instant)
+                abort(meta, instant, written=written)
         elif isinstance(error, (ConflictError, RefusedError)):  # there is no instant
             for heart in hearts:
                 heart.stop()

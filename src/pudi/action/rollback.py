@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -206,7 +207,7 @@ def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tu
     return _execute(meta, rollback, plan, restores)
 
 
-def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
+def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Sequence[str] = ()) -> None:
     """Discard a write of this process as if it had never begun: no rollback instant mentions it.
 
     Below version 8 its log files stay, and a rollback records them in the metadata table.
@@ -215,12 +216,16 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False) -> None:
         meta: the table.
         target: the write, pending.
         dead: whether it belongs to another process, which died.
+        written: files that it wrote, relative to the root. A process that rolled it back may have deleted the markers
+            of files that came after.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
     """
     with meta.lock:
         markers = Markers(meta.storage, target.requested)
+        if written:
+            markers.create_missing(written)
         files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
             roll_back(meta, target)
@@ -256,6 +261,9 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     appended = [] if known else list(markers.appended())
     hidden = _hidden_logs(meta, timeline, instant) if appended else set()
     blocks = block_requests(meta.storage, [path for path in appended if path.rpartition("/")[2] not in hidden])
+    if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
+        roll_back(meta, Instant(instant, Action.DELTACOMMIT, State.INFLIGHT, layout=meta.store.layout))
+        return
     roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
     meta.storage.delete([beat.path])
@@ -356,6 +364,8 @@ def _execute(
     elif found is not None:
         meta.store.discard(found)
     done = meta.store.complete(rollback, encode_rollback_metadata(metadata))
-    Markers(meta.storage, target.commit_time).delete()
-    meta.storage.delete([heartbeat_path(target.commit_time)])
+    # What a writer that came back marked since stays marked: whoever finds its heartbeat sweeps that.
+    if completed is not None or not written_since(meta, target, replace(plan, rollback_requests=tuple(requests))):
+        Markers(meta.storage, target.commit_time).delete()
+        meta.storage.delete([heartbeat_path(target.commit_time)])
     return done, metadata

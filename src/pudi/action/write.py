@@ -213,7 +213,8 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
     """Write the files and complete the instant; on any failure nothing of it stays."""
     meta, resolved, operation = write.meta, write.request.resolved, write.operation
     action = Action.REPLACECOMMIT if operation.replaces else meta.commit_action
-    with pending(meta, action, write.options, placed.requested, placed.inflight, failed) as instant:
+    written: list[str] = []
+    with pending(meta, action, write.options, placed.requested, placed.inflight, failed, written) as instant:
         spec = _spec(write, placed, instant.requested)
         with write.phases.phase("write"):
             if spec.early is not None:
@@ -222,6 +223,7 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
             with planned_again(write):
                 results = _write_files(write, placed, spec)
         stats = [stat for result in results for stat in result.stats]
+        written += [path for stat in stats for path in stat.paths]
         if not stats and not placed.replaces_some:  # no records, or deletes of what isn't there
             abort(meta, instant)
             return None

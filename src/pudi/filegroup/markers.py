@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pudi.context import FileInfo, Storage
@@ -46,6 +46,16 @@ class Markers:
                 a log file.
         """
         self.storage.put(marker_path(self.instant, partition, file_name, io_type), b"")
+
+    def create_missing(self, written: Iterable[str]) -> None:
+        """Mark files of the instant that have no marker any more, since another process rolled the instant back.
+
+        Args:
+            written: paths of files that were written, relative to the table's root.
+        """
+        for path in sorted(set(written) - set(self.all_files())):
+            partition, _, name = path.rpartition("/")
+            self.create(partition, name, IOType.CREATE if self.instant in name else IOType.APPEND)
 
     def files(self) -> list[str]:
         """Paths of the data files bearing the instant's name that it may have written, relative to the table's root.

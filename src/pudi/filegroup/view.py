@@ -89,6 +89,7 @@ class FileSystemView:
         self._wants_whole = whole
         self._keys = keys
         self._verdicts: dict[str, bool] = {}
+        self._written_by: dict[str, frozenset[str]] = {}
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id.
@@ -224,7 +225,7 @@ class FileSystemView:
                 hidden.setdefault(base.file_id, {})[base.instant] = base
                 continue
             known = newest.get(base.file_id)
-            if known is None or (known.instant, known.name.name) < (base.instant, base.name.name):
+            if known is None or known.instant < base.instant or self._is_twin_named(base, known):
                 newest[base.file_id] = base
         over = {
             file_id: self._over(newest.get(file_id), found)
@@ -241,6 +242,25 @@ class FileSystemView:
             for file_id in sorted(known_ids)
             if not replaced.hides(partition, file_id)
         ]
+
+    def _is_twin_named(self, base: BaseFile, other: BaseFile) -> bool:
+        """Whether two base files of a group have one instant, and the first one is the one that its commit names.
+
+        So it is with two runs of one plan: a process that stood still may write its file after the other run completed.
+        """
+        if base.instant != other.instant:
+            return False
+        named = self._written(base.instant)
+        return (base.path in named, base.name.name) > (other.path in named, other.name.name)
+
+    def _written(self, instant: str) -> frozenset[str]:
+        found = self._written_by.get(instant)
+        if found is None:
+            commit = self._timeline.commit(instant)
+            stats = {} if commit is None else self._store.read_commit_metadata(commit).partition_to_write_stats
+            paths = frozenset(path for group in stats.values() for stat in group for path in stat.paths)
+            found = self._written_by[instant] = paths
+        return found
 
     def _are_over_hidden(self, logs: Sequence[LogFile], hidden: Mapping[str, BaseFile]) -> bool:
         """Whether the names of log files tell that all belong to slices whose base files the reader doesn't see."""
