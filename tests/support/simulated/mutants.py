@@ -261,7 +261,8 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "commits are archived although a pending instant is older",
         (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
-        wants=_towards("slow"),
+        (f"{_PLAN}:_needed_by_clean", "first = earliest_to_retain(meta, timeline, options, newest)", "first = None"),
+        wants=_towards("outlived"),
     ),
     _mutant(
         "heartbeats are ignored: a live writer is rolled back",

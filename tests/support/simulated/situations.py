@@ -77,6 +77,8 @@ def _meeting(chance: random.Random, kind: Kind) -> Situation:
 
 def _slow(chance: random.Random, kind: Kind) -> Situation:
     """One writer's call takes long, while it shows signs of life, and another one commits many times."""
+    if kind.version != "6" and chance.random() < 0.4:
+        return _outlived(chance)
     shared = chance.choice(("k0", "k1"))
     where = chance.choice((r"\.inflight$", _DATA, r"marker"))
     if kind.index == "record" and chance.random() < 0.7:
@@ -93,6 +95,23 @@ def _slow(chance: random.Random, kind: Kind) -> Situation:
             )
         )
     return Situation("slow", (slow, tuple(others)), (moment,))
+
+
+def _outlived(chance: random.Random) -> Situation:
+    """One writer's call takes so long that the commit which contradicts its write is the oldest one by then.
+
+    All others are to the other partition, and their services would archive it.
+    """
+    shared, elsewhere = chance.choice((("k0", ("k1", "k3", "k5")), ("k1", ("k0", "k2", "k4"))))
+    where = chance.choice((r"\.inflight$", _DATA, r"marker"))
+    moment = Moment("writer 1", (where,), chance.choice((0, 0, 1, 2)), Fate(1.0, chance.uniform(60_000, 90_000)))
+    slow = ((chance.choice(("upsert", "update", "append", "delete")), (shared,), 0.0),)
+    others: list[Does] = [("upsert", (shared,), chance.uniform(1_500, 3_000))]
+    for _ in range(2):
+        others += [(chance.choice(("upsert", "update")), (chance.choice(elsewhere),), 50.0) for _ in range(4)]
+        others.append(("maintain", (), 50.0))
+    options = (("hoodie.clustering.inline", "false"),)
+    return Situation("outlived", (slow, tuple(others)), (moment,), options)
 
 
 def _left_for_dead(chance: random.Random, kind: Kind) -> Situation:
