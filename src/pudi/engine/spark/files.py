@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
-from pudi.engine.spark.session import functions, spark_errors, struct_type
+from pudi.engine.spark.session import spark_errors, struct_type
 from pudi.errors import CorruptError, NotFoundError, UnavailableError
 from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice
 from pudi.filegroup.opening import check_size_of
@@ -91,14 +91,13 @@ class NativeFiles:
                 found = found.union(part)
         return found
 
-    def located(self, slices: Sequence[FileSlice], schema: pa.Schema, file: str, row: str) -> Any:
+    def located(self, slices: Sequence[FileSlice], schema: pa.Schema, columns: Mapping[str, str]) -> Any:
         """A DataFrame as `frame` gives, with columns that say in which file and which row of it each row is.
 
         Args:
             slices: at least one.
             schema: the columns to read; those that a file lacks are null.
-            file: name of the column for the file's name.
-            row: name of the column for the row's number, from 0.
+            columns: names of the additional columns, with the fields of Spark's `_metadata` that they hold.
 
         Raises:
             CannotReadNatively: as `frame`, or files of different folders have one name.
@@ -110,8 +109,7 @@ class NativeFiles:
         found = None if _repeats(by_folder) else self._read(by_folder, schema, bases)
         if found is None:
             raise CannotReadNatively
-        place = functions(found).col
-        return found.select("*", place("_metadata.file_name").alias(file), place("_metadata.row_index").alias(row))
+        return found.selectExpr("*", *(f"_metadata.{field} as {name}" for name, field in columns.items()))
 
     def _read(
         self, by_folder: Mapping[str, Sequence[str]], schema: pa.Schema, bases: Mapping[str, BaseFile]

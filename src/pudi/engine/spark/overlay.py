@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE, PLACE, ROW_NUMBER
 from pudi.engine.spark.files import NativeFiles
-from pudi.engine.spark.read_tasks import GROUP_BITS, TableTask, WinnerTasks, task_count
+from pudi.engine.spark.places import GROUP_BITS, MOST_SIZE, PLACE_BY_SIZE
+from pudi.engine.spark.read_tasks import TableTask, WinnerTasks, task_count
 from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.expr import to_spark_sql
 from pudi.filegroup import FileSlice
@@ -26,6 +27,10 @@ from pudi.plan.keys import WantedKeys
 from pudi.plan.read import needed_columns
 from pudi.schema import COMMIT_TIME, arrow_to_spark_json
 from pudi.schema.spark_types import quote
+from pudi.storage import StorageKind, storage_kind
+
+_Sides = tuple[Any, Any, Any]
+"""Base rows, replaced rows, and a condition beside equal places; None for none."""
 
 _BROADCAST_LOG_BYTES = 2 << 30
 """Logs up to this size say few enough rows for a broadcast: a row takes some 50 bytes there, and more in the logs."""
@@ -50,21 +55,45 @@ def overlaid(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], sc
     log_bytes = sum(log.size for s in slices for log in s.logs)
     base_bytes = sum(s.size for s in slices) // _LOOKED_AT_OF_BYTES
     numbers = files.spark.range(0, len(slices), 1, task_count(len(slices), log_bytes + base_bytes))
-    dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_GROUP} bigint, {DEAD_BITS} bigint")
+    base, dead, same_file = (_by_size if _have_sizes(files, slices) else _by_name)(files, plan, slices, numbers, tasks)
     sql = functions(dead)
-    base = files.located(slices, physical_columns(plan), FILE, ROW_NUMBER)
-    base = base.withColumn(PLACE, _place(sql, FILE, sql.shiftright(ROW_NUMBER, GROUP_BITS)))
-    dead = dead.withColumn(DEAD_PLACE, _place(sql, DEAD_FILE, sql.col(DEAD_GROUP)))
     if log_bytes <= _BROADCAST_LOG_BYTES:
         dead = sql.broadcast(dead)
-    # places are one long, which Spark looks up several times as fast as name and number, and rows that follow each
-    # other have one: it's still in the processor's cache. Names are compared only where places and bits meet, and not
-    # by an equality, for which Spark would add a join key. No file name is a prefix of another.
     bit = base[ROW_NUMBER].bitwiseAND((1 << GROUP_BITS) - 1).cast("int")
     gone = (base[PLACE] == dead[DEAD_PLACE]) & (sql.getbit(dead[DEAD_BITS], bit) == 1)
-    gone &= base[FILE].startswith(dead[DEAD_FILE])
-    staying = chosen(base.join(dead, gone, "left_anti"), plan)
+    staying = chosen(base.join(dead, gone if same_file is None else gone & same_file, "left_anti"), plan)
     return [staying, in_workers(numbers, tasks.winners, schema)]
+
+
+def _have_sizes(files: NativeFiles, slices: Sequence[FileSlice]) -> bool:
+    """Whether sizes tell the base files apart: on a local disk, where `NativeFiles` compares them with those stated."""
+    sizes = {file_slice.base.size for file_slice in slices if file_slice.base is not None}
+    different = len(sizes) == len(slices) and all(0 < size < MOST_SIZE for size in sizes)
+    return different and storage_kind(files.storage.root) is StorageKind.LOCAL
+
+
+def _by_size(
+    files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], numbers: Any, tasks: WinnerTasks
+) -> _Sides:
+    """Both sides of the join with places by the files' sizes: without a text for each row."""
+    dead = in_workers(numbers, tasks.replaced_by_size, f"{DEAD_PLACE} bigint, {DEAD_BITS} bigint")
+    base = files.located(slices, physical_columns(plan), {FILE: "file_size", ROW_NUMBER: "row_index"})
+    return base.withColumn(PLACE, functions(base).expr(PLACE_BY_SIZE)), dead, None
+
+
+def _by_name(
+    files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice], numbers: Any, tasks: WinnerTasks
+) -> _Sides:
+    """Both sides of the join with places by the files' names: hashes, so that names are compared where they are equal.
+
+    And not by an equality, for which Spark would add a join key. No file name is a prefix of another.
+    """
+    dead = in_workers(numbers, tasks.replaced, f"{DEAD_FILE} string, {DEAD_GROUP} bigint, {DEAD_BITS} bigint")
+    sql = functions(dead)
+    base = files.located(slices, physical_columns(plan), {FILE: "file_name", ROW_NUMBER: "row_index"})
+    base = base.withColumn(PLACE, _hash_of(sql, FILE, sql.shiftright(ROW_NUMBER, GROUP_BITS)))
+    dead = dead.withColumn(DEAD_PLACE, _hash_of(sql, DEAD_FILE, sql.col(DEAD_GROUP)))
+    return base, dead, base[FILE].startswith(dead[DEAD_FILE])
 
 
 def _joined(frame: Any, keys: WantedKeys) -> Any:
@@ -80,7 +109,7 @@ def _joined(frame: Any, keys: WantedKeys) -> Any:
     return frame.join(side, reduce(operator.and_, same), "left_semi")
 
 
-def _place(sql: Any, file: str, group: Any) -> Any:
+def _hash_of(sql: Any, file: str, group: Any) -> Any:
     """A long for file and number of a group of its rows: different within a file, and almost always beyond it."""
     return sql.xxhash64(sql.col(file)).bitwiseXOR(group)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, FILE_ID
-from pudi.filegroup import FileSlice, open_base_file
+from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE_ID
+from pudi.engine.spark.places import in_groups, place_by_size
+from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.filegroup.retained import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.changes import ChangePlan
@@ -18,8 +20,6 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 from pudi.task.changes import ChangeReader
 
-GROUP_BITS = 6
-"""Number of low bits of a row number: the rest is the number of a group of rows, which are the bits of one long."""
 TASK_BYTES = 64 << 20
 """Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""
 _LEAST_TASKS = 2
@@ -117,27 +117,34 @@ class WinnerTasks:
 
     def replaced(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Base rows that don't stay as they are: name of the base file, and groups of its rows (`in_groups`)."""
+        return self._replaced(batches, _by_name)
+
+    def replaced_by_size(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Base rows that don't stay as they are: places of groups of rows (`place_by_size`), and their bits."""
+        return self._replaced(batches, _by_size)
+
+    def _replaced(
+        self, batches: Iterable[pa.RecordBatch], found: Callable[[BaseFile, np.ndarray], dict[str, Any]]
+    ) -> Iterator[pa.RecordBatch]:
         reader = SliceReader(self.storage, self.plan)
+
+        def rows_of(file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+            assert file_slice.base is not None
+            yield pa.RecordBatch.from_pydict(found(file_slice.base, reader.replaced(file_slice)))
+
         for batch in batches:
             for number in batch.column(0).to_pylist():  # files, not records
-                yield from naming_retained_in(self.storage, self.plan.timeline, _dead(reader, self.slices[number]))
+                yield from naming_retained_in(self.storage, self.plan.timeline, rows_of(self.slices[number]))
 
 
-def _dead(reader: SliceReader, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-    assert file_slice.base is not None
-    groups, bits = in_groups(reader.replaced(file_slice))
-    columns = [pa.repeat(file_slice.base.name.name, len(groups)), pa.array(groups), pa.array(bits)]
-    yield pa.RecordBatch.from_arrays(columns, names=[DEAD_FILE, DEAD_GROUP, DEAD_BITS])
+def _by_name(base: BaseFile, rows: np.ndarray) -> dict[str, Any]:
+    groups, bits = in_groups(rows)
+    return {DEAD_FILE: pa.repeat(base.name.name, len(groups)), DEAD_GROUP: groups, DEAD_BITS: bits}
 
 
-def in_groups(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct row numbers, ascending, by groups of 64 rows: numbers of the groups, and a bit for each row in them."""
-    if not len(rows):
-        return rows, rows
-    groups = rows >> GROUP_BITS
-    bits = np.uint64(1) << (rows & ((1 << GROUP_BITS) - 1)).astype(np.uint64)
-    first = np.flatnonzero(np.diff(groups, prepend=-1))
-    return groups[first], np.bitwise_or.reduceat(bits, first).view(np.int64)
+def _by_size(base: BaseFile, rows: np.ndarray) -> dict[str, Any]:
+    groups, bits = in_groups(rows)
+    return {DEAD_PLACE: place_by_size(base.size, groups), DEAD_BITS: bits}
 
 
 @dataclass(frozen=True, slots=True)
