@@ -1,6 +1,9 @@
-"""Writes on `local-cluster[2,1,1024]`, during those named an executor is killed; run by test_cluster.py.
+"""Writes on a cluster of two executors, during those named one is killed or stops; run by test_cluster.py.
 
-    python cluster_job.py FOLDER [bulk_insert] [upsert] [spread] [random] [buckets] [random_buckets] [random_sorted]
+    python cluster_job.py FOLDER [bulk_insert] [upsert] [spread] [random] [buckets] [random_buckets] [random_sorted] \
+        [speculation]
+
+The cluster is `local-cluster[2,1,1024]`, or the one that the environment's PUDI_TEST_MASTER names.
 
 Prints one JSON line.
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,13 @@ KILLED = frozenset(sys.argv[2:])
 ORDER = FOLDER / "kill"
 ROWS = 4000
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.5",
+}
 
 
 def session() -> SparkSession:
@@ -43,8 +54,12 @@ def session() -> SparkSession:
         "spark.executor.extraJavaOptions": JAVA,
         "spark.sql.warehouse.dir": str(FOLDER / "warehouse"),
     }
+    if "speculation" in KILLED:
+        settings |= SPECULATION
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").appName("pudi-cluster")
+    builder = SparkSession.builder.master(os.environ.get("PUDI_TEST_MASTER", "local-cluster[2,1,1024]")).appName(
+        "pudi-cluster"
+    )
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -80,6 +95,21 @@ def first_bulk_insert(case: str, data: Any, options: dict[str, str]) -> dict[str
     except pudi.UnavailableError as unavailable:
         return {"error": str(unavailable), "killed": not ORDER.exists(), "rows": table.scan().to_arrow().num_rows}
     return {**state(table), "error": None}
+
+
+def second_attempts(data: Any) -> dict[str, Any]:
+    """Writes in which a task's first attempt doesn't end before the write does: Spark starts another one."""
+    table = pudi.create(FOLDER / "speculation", data.schema, record_key="id", partition_by="place", name="speculation")
+    over, taken = Path(f"{ORDER}-over"), []
+    for when, write in (("before", table.bulk_insert), ("after", table.upsert)):
+        over.unlink(missing_ok=True)
+        order = Path(f"{ORDER}-{when}")
+        order.touch()
+        write(data)
+        over.touch()
+        taken.append(not order.exists())
+        time.sleep(1)  # what was given up may try to go on
+    return {**state(table), "stopped": taken, "check": str(table.check().ok or table.check())}
 
 
 def main() -> None:
@@ -126,6 +156,8 @@ def main() -> None:
     ):
         if case in KILLED:
             answers[case] = first_bulk_insert(case, data, options)
+    if "speculation" in KILLED:
+        answers["speculation"] = second_attempts(frame)
     spark.stop()
     print(json.dumps(answers))
 

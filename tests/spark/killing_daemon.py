@@ -1,9 +1,13 @@
-"""PySpark's daemon with a trap: the first worker to finish a file kills its executor (spark.python.daemon.module)."""
+"""PySpark's daemon with traps (spark.python.daemon.module).
+
+The first worker to finish a file kills its executor, or the first to begin or finish one stops until the write is over.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,26 @@ def _write_and_die_once(*arguments: Any) -> Any:
     return result
 
 
-tasks.write_file = partition.write_file = _write_and_die_once
+def _write(*arguments: Any) -> Any:
+    """Write, and stop before or after it if the file that orders it is there."""
+    _stop("before")
+    result = _write_and_die_once(*arguments)
+    _stop("after")
+    return result
+
+
+def _stop(when: str) -> None:
+    """Wait for the end of the write, which comes only if Spark has started another attempt at this task."""
+    order, over = (Path(f"{os.environ['PUDI_KILL_ORDER']}-{name}") for name in (when, "over"))
+    try:
+        order.unlink()
+    except FileNotFoundError:
+        return
+    while not over.exists():
+        time.sleep(0.05)
+
+
+tasks.write_file = partition.write_file = _write
 
 if __name__ == "__main__":
     pyspark.daemon.manager()
