@@ -7,6 +7,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
+from pudi.concurrency.lock_audit import AuditState, LockAudit, is_audit_enabled
 from pudi.concurrency.table_lock import TableLock
 from pudi.config import LockSettings
 from pudi.context import Context, Storage, Timer
@@ -70,7 +71,8 @@ def _corrupt(table: str, why: str) -> CorruptError:
 class StorageBasedLock(TableLock):
     """The lock of Hudi's StorageBasedLockProvider, shared with writers of Hudi that use it.
 
-    While it's held a timer renews it; when its holder dies it runs out by itself.
+    While it's held a timer renews it; when its holder dies it runs out by itself. Where the table's switch is on when
+    the lock is first taken, its holder writes an audit file.
 
     Args:
         storage: the table's files, in a store with conditional writes.
@@ -96,6 +98,8 @@ class StorageBasedLock(TableLock):
         self._state = threading.Lock()
         self._held: tuple[StorageLockData, str] | None = None
         self._renewal: Timer | None = None
+        self._audits: bool | None = None
+        self._audit: LockAudit | None = None
 
     def verify(self) -> None:
         """Read the lock file: it has no fencing token, so nothing else keeps a writer that was paused from publishing.
@@ -134,6 +138,8 @@ class StorageBasedLock(TableLock):
                 return False
             except PudiError as error:
                 _log.warning("%s: the table's lock couldn't be renewed, trying on: %s", self._table, error)
+                return True
+        self._record(AuditState.RENEW, fresh.valid_until_ms - self._validity_ms)
         return True
 
     def _read(self) -> StorageLockData:
@@ -158,6 +164,12 @@ class StorageBasedLock(TableLock):
                 break
             self._wait(deadline, 0.2, holder)
         self._renewal = self._context.executor.every(self._settings.renew_s, self.renew, "lock-renewal")
+        if self._audits is None:
+            self._audits = is_audit_enabled(self._storage)
+        if self._audits and self._held is not None:
+            began_ms = self._held[0].valid_until_ms - self._validity_ms
+            self._audit = LockAudit(self._storage, self._owner, began_ms, self._validity_ms)
+            self._record(AuditState.START, began_ms)
 
     def _try(self) -> str | None:
         """Try once; return None if the lock is ours, otherwise its owner."""
@@ -197,10 +209,13 @@ class StorageBasedLock(TableLock):
         if held is None:
             return
         last = StorageLockData(True, held[0].valid_until_ms, self._owner)
+        ended_ms = self._context.clock.now_ms()
         try:
             self._swap(last, held[1])
         except PudiError as error:
             _log.warning("%s: the table's lock couldn't be released, it will run out: %s", self._table, error)
+            return
+        self._record(AuditState.END, ended_ms, held=ended_ms < held[0].valid_until_ms)
 
     def _swap(self, data: StorageLockData, version: str) -> str:
         """Replace the lock file that is ours; its new version."""
@@ -215,4 +230,12 @@ class StorageBasedLock(TableLock):
         return self._store.replace(STORAGE_LOCK, data.to_bytes(), newer)
 
     def _fresh(self) -> StorageLockData:
-        return StorageLockData(False, self._context.clock.now_ms() + self._settings.validity_s * 1000, self._owner)
+        return StorageLockData(False, self._context.clock.now_ms() + self._validity_ms, self._owner)
+
+    @property
+    def _validity_ms(self) -> int:
+        return self._settings.validity_s * 1000
+
+    def _record(self, state: AuditState, at_ms: int, *, held: bool = True) -> None:
+        if self._audit is not None:
+            self._audit.record(state, at_ms, held=held)

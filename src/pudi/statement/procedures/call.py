@@ -8,7 +8,7 @@ from typing import Any
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.host import Rows
-from pudi.statement.procedures import about, recovery, services, timeline
+from pudi.statement.procedures import about, lock_audit, recovery, services, timeline
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure
 from pudi.statement.reader import place, wrong
 from pudi.statement.session import Session
@@ -28,13 +28,19 @@ _HELP = Procedure("help", "this list", (Parameter("cmd"),), (("result", "string"
 
 PROCEDURES: Mapping[str, Procedure] = {
     each.name: each
-    for each in (*timeline.PROCEDURES, *services.PROCEDURES, *recovery.PROCEDURES, *about.PROCEDURES, _HELP)
+    for each in (
+        *timeline.PROCEDURES,
+        *services.PROCEDURES,
+        *recovery.PROCEDURES,
+        *about.PROCEDURES,
+        *lock_audit.PROCEDURES,
+        _HELP,
+    )
 }
 """The procedures by name."""
 
 WITHOUT = frozenset(
     {
-        "cleanup_audit_lock",
         "commits_compare",
         "copy_to_table",
         "copy_to_temp_view",
@@ -53,8 +59,6 @@ WITHOUT = frozenset(
         "repair_overwrite_hoodie_props",
         "run_bootstrap",
         "run_rollback_inflight_tableservice",
-        "set_audit_lock",
-        "show_audit_lock_status",
         "show_bootstrap_mapping",
         "show_bootstrap_partitions",
         "show_clean_plans",
@@ -69,7 +73,6 @@ WITHOUT = frozenset(
         "show_metadata_table_stats",
         "show_rollback_detail",
         "sync_validate",
-        "validate_audit_lock",
         "validate_metadata_table_files",
     }
 )
