@@ -390,3 +390,29 @@ def test_of_two_base_files_with_one_instant_the_one_that_the_commit_names_counts
     opened.upsert(table([trip(0, 3)]))
     storage.delete([late])
     assert pudi.Table(root).scan().to_arrow().num_rows == 6
+
+
+def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
+    create(root, "mor", hoodie__write__table__version="6")
+    compacting = {"hoodie.metadata.compact.max.delta.commits": "1", "hoodie.write.table.version": "6"}
+    reconcile = commit_steps.reconcile_markers
+
+    left = [1]
+
+    def reconciles(*arguments: Any) -> None:
+        if left:
+            left.pop()
+            other = MetaClient.open(root, None, {})
+            roll_back(other, next(iter(other.store.load().pending)))
+            pudi.Table(root, options=compacting).upsert(table([trip(1, 5)]))
+        reconcile(*arguments)
+
+    with patch("pudi.action.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+        pudi.Table(root).upsert(table([trip(0, 7)]))
+    opened = pudi.Table(root, options={"hoodie.metadata.compact.max.delta.commits": "99"})
+    opened.insert_overwrite_table(table(trip(number, 8) for number in range(6)))
+    for ts in range(9, 12):
+        opened.upsert(table(trip(number, ts) for number in range(6)))
+    opened.clean(options={"hoodie.clean.commits.retained": "1"})
+    assert opened.scan().to_arrow().num_rows == 6
+    assert opened.check().ok

@@ -20,6 +20,7 @@ from pudi.action.rollback_plan import (
     plan_of_pending,
     planned_files,
     target_of,
+    without_hidden,
     written_since,
 )
 from pudi.concurrency import Liveness
@@ -34,7 +35,6 @@ from pudi.format import (
     RollbackMetadata,
     RollbackPlan,
     State,
-    decode_rollback_metadata,
     decode_rollback_plan,
     encode_rollback_metadata,
     encode_rollback_plan,
@@ -226,7 +226,8 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Seq
         markers = Markers(meta.storage, target.requested)
         if written:
             markers.create_missing(written)
-        files, blocks = markers.files(), block_requests(meta.storage, markers.appended())
+        appended = without_hidden(meta, target.requested, markers.appended())
+        files, blocks = markers.files(), block_requests(meta.storage, appended)
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
             roll_back(meta, target)
             return
@@ -258,29 +259,14 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
         return
     markers = Markers(meta.storage, instant)
     delete_for_good(meta.storage, [] if known else markers.files())
-    appended = [] if known else list(markers.appended())
-    hidden = _hidden_logs(meta, timeline, instant) if appended else set()
-    blocks = block_requests(meta.storage, [path for path in appended if path.rpartition("/")[2] not in hidden])
+    appended = [] if known else without_hidden(meta, instant, markers.appended())
+    blocks = block_requests(meta.storage, appended)
     if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
         roll_back(meta, Instant(instant, Action.DELTACOMMIT, State.INFLIGHT, layout=meta.store.layout))
         return
     roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
     meta.storage.delete([beat.path])
-
-
-def _hidden_logs(meta: MetaClient, timeline: Timeline, target: str) -> set[str]:
-    """Return the names of log files whose blocks a completed rollback of an instant hides."""
-    names = set()
-    for each in timeline.of(Action.ROLLBACK, State.COMPLETED):
-        path = meta.store.path(each)
-        done = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
-        if target in done.commits_rollback:
-            files = (
-                name for part in done.partition_metadata.values() for name in part.log_files_from_failed_commit or ()
-            )
-            names |= {name.rpartition("/")[2] for name in files}
-    return names
 
 
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:

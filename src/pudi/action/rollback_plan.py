@@ -13,7 +13,16 @@ from pudi.action.rollback_logs import block_requests
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError
 from pudi.filegroup import Markers, unmarked_files, unmarked_logs
-from pudi.format import Action, InstantInfo, LogFileName, RollbackPlan, RollbackRequest, parse_data_file
+from pudi.format import (
+    Action,
+    InstantInfo,
+    LogFileName,
+    RollbackPlan,
+    RollbackRequest,
+    State,
+    decode_rollback_metadata,
+    parse_data_file,
+)
 from pudi.timeline import Instant
 
 if TYPE_CHECKING:
@@ -44,8 +53,29 @@ def plan_of_pending(meta: MetaClient, target: Instant) -> RollbackPlan:
         for partition, paths in sorted(by_partition.items())
     )
     appended = {*markers.appended(), *unmarked_logs(meta.store, target.requested)}
-    blocks = tuple(block_requests(storage, sorted(appended)))
+    blocks = tuple(block_requests(storage, without_hidden(meta, target.requested, appended)))
     return RollbackPlan(InstantInfo(target.requested, target.named_action.value), (*requests, *blocks))
+
+
+def without_hidden(meta: MetaClient, target: str, appended: Collection[str]) -> list[str]:
+    """Return the log files whose blocks no completed rollback of an instant has hidden yet.
+
+    The metadata table lists the others already. A file that it lists twice stays listed when it is deleted: the
+    removal takes the second entry away, and the first one may be in the base file (HoodieMetadataPayload).
+
+    Args:
+        meta: the table.
+        target: the instant.
+        appended: paths of log files that it may have written.
+    """
+    names = set()
+    for each in meta.store.load().of(Action.ROLLBACK, State.COMPLETED) if appended else ():
+        path = meta.store.path(each)
+        done = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+        if target in done.commits_rollback:
+            for part in done.partition_metadata.values():
+                names |= {name.rpartition("/")[2] for name in part.log_files_from_failed_commit or ()}
+    return sorted(path for path in appended if path.rpartition("/")[2] not in names)
 
 
 def written_since(meta: MetaClient, target: InstantInfo, plan: RollbackPlan) -> list[RollbackRequest]:
@@ -70,7 +100,8 @@ def written_since(meta: MetaClient, target: InstantInfo, plan: RollbackPlan) -> 
         for path in markers.files()
         if path not in planned
     ]
-    return requests + block_requests(meta.storage, [path for path in markers.appended() if path not in planned])
+    appended = [path for path in markers.appended() if path not in planned]
+    return requests + block_requests(meta.storage, without_hidden(meta, target.commit_time, appended))
 
 
 def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
