@@ -416,3 +416,37 @@ def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
     opened.clean(options={"hoodie.clean.commits.retained": "1"})
     assert opened.scan().to_arrow().num_rows == 6
     assert opened.check().ok
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_what_comes_after_a_rollback_that_is_long_past_is_swept(root: str, version: str) -> None:
+    options = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    options |= {"hoodie.metadata.enable": "false", "hoodie.write.table.version": version}
+    create(root, **{key.replace(".", "__"): value for key, value in options.items()})
+    opened = pudi.Table(root, options=options)
+    done = opened.upsert(table([trip(0, 2)]))
+    meta = MetaClient.open(root, None, {})
+    target = meta.store.start(meta.store.request(Action.COMMIT))
+    roll_back(meta, target)
+    for ts in range(3, 12):
+        opened.upsert(table(trip(number, ts) for number in range(6)))
+    start = opened.timeline.start
+    assert done is not None
+    assert start is not None
+    assert done.instant < target.requested < start
+    found = next(
+        info.path for info in meta.storage.list() if info.path.endswith(".parquet") and ".hoodie" not in info.path
+    )
+    partition, _, name = found.rpartition("/")
+    parsed = parse_data_file(name)
+    assert parsed is not None
+    late = {each: f"{partition}/{name.replace(parsed.instant, each)}" for each in (target.requested, done.instant)}
+    for instant, path in late.items():  # the second one completed, and is archived
+        meta.storage.put(path, bytes(meta.storage.read(found)))
+        Markers(meta.storage, instant).create_missing([path])
+        meta.storage.put(heartbeat_path(instant), b"")
+    with patch("pudi.action.rollback._is_over", return_value=True):
+        pudi.Table(root, options={**options, **EAGER, "hoodie.clean.automatic": "false"}).upsert(table([trip(1, 20)]))
+    paths = {info.path for info in meta.storage.list()}
+    assert [each in paths for each in late.values()] == [False, True]
+    assert not [path for path in paths if ".marker." in path]

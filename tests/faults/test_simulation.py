@@ -19,7 +19,7 @@ pytestmark = pytest.mark.metadata_by_default
 
 TURNS = 13
 """Runs of each kind of table: 7 that are drawn freely, in all kinds of weather, and 6 that lead to a situation."""
-NONBLOCKING_TURNS = 8
+NONBLOCKING_TURNS = 4
 QUICK = {
     "no conflict check": 1,
     "the conflict check is made before the lock is taken": 0,

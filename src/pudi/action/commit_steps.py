@@ -25,8 +25,8 @@ from pudi.timeline.taken import taken_for_dead
 def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
     """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers).
 
-    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. `abort`
-    marks these again.
+    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. It
+    marks them again then, so that they are found when it's undone, if not by this process.
 
     Raises:
         ConflictError: another writer rolled the instant back.
@@ -36,6 +36,7 @@ def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteS
     written = {path for stat in stats for path in stat.paths}
     unmarked = written - set(named)
     if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
+        markers.create_missing(unmarked)
         raise taken_for_dead(instant, meta.storage.root)
     delete_for_good(meta.storage, sorted(set(named) - written))
 

@@ -254,10 +254,10 @@ def _is_over(meta: MetaClient, beat: FileInfo, options: WriteOptions) -> bool:
 def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteOptions) -> None:
     """Delete what a writer left that died before its instant was requested, or after it completed or was removed."""
     instant = _name(beat)
-    known = timeline.commit(instant) is not None or (timeline.start is not None and instant < timeline.start)
     if timeline.is_pending(instant) or not _is_over(meta, beat, options):
         return
     markers = Markers(meta.storage, instant)
+    known = _has_completed(meta, timeline, instant) if markers.infos() else True
     delete_for_good(meta.storage, [] if known else markers.files())
     appended = [] if known else without_hidden(meta, instant, markers.appended())
     blocks = block_requests(meta.storage, appended)
@@ -267,6 +267,17 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
     roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
     meta.storage.delete([beat.path])
+
+
+def _has_completed(meta: MetaClient, timeline: Timeline, instant: str) -> bool:
+    """Return whether an instant that isn't pending completed, though it may be archived since."""
+    if timeline.commit(instant) is not None:
+        return True
+    if timeline.start is None or instant >= timeline.start:
+        return False
+    archived = meta.store.archived()  # its oldest ones may have been dropped
+    oldest = next((each.requested for each in archived), "9")
+    return instant < oldest or any(each.requested == instant for each in archived)
 
 
 def _repair_one(meta: MetaClient, instant: Instant, options: WriteOptions) -> None:

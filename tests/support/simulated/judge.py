@@ -57,6 +57,7 @@ class _Judge:
         self.operations = {done.operation.number: done.operation for done in played.done}
         for process in played.plan.processes:
             self.operations |= {each.number: each for each in process.operations}
+        self.ordered = played.plan.kind.ordered
         self.commits: list[Commit] = []
         self.problems: list[tuple[int, str]] = []
         self.instants = list(self._read_instants())
@@ -106,12 +107,12 @@ class _Judge:
             earlier = [
                 s for c in (self._before(since), *(c.after for c in self.commits if c.note.number > since)) for s in c
             ]
-            if self.played.plan.kind.nonblocking:
+            if self.played.plan.kind.is_loose:
                 missed = frozenset(k for k in operation.keys if any(k not in each for each in earlier))
                 self.commits.append(Commit(note, file.requested, file.completion, operation, [], missed))
                 self.commits[-1].after.extend(merged_states(self.played.first, self.commits))
                 continue
-            states = _after(operation, states, earlier)
+            states = _after(operation, states, earlier, self.ordered)
             self.commits.append(Commit(note, file.requested, file.completion, operation, states))
 
     def _before(self, at: int) -> list[State]:
@@ -160,7 +161,7 @@ class _Judge:
         if done.result is None:
             if own:
                 self._say(done.ended, f"{done}: it had nothing to do, but commit {own[0].requested} of it is visible")
-            elif not any(done.operation.apply(state) == state for state in self._states(done)):
+            elif not any(done.operation.apply(state, ordered=self.ordered) == state for state in self._states(done)):
                 self._say(done.ended, f"{done}: it had nothing to do, which was never so")
         elif not own or own[0].requested != done.result.instant:
             self._say(done.ended, f"{done}: it was done as {done.result.instant}, which is not visible")
@@ -210,12 +211,12 @@ class _Judge:
                 self._say(self.last, f"afterwards the table as of {instant} is {shown}, not {_either(wanted)}")
 
     def _as_of(self, instant: str) -> list[State]:
-        if self.played.plan.kind.nonblocking:
+        if self.played.plan.kind.is_loose:
             return merged_states(self.played.first, [c for c in self.commits if c.requested <= instant])
         states, known = [self.played.first], [self.played.first]
         for commit in self.commits:
             if commit.requested <= instant:
-                states = _after(commit.operation, states, known)
+                states = _after(commit.operation, states, known, self.ordered)
                 known += states
         return states
 
@@ -241,13 +242,13 @@ def _is_expected(text: str, faults: bool) -> bool:
     return text.startswith((*expected, "UnavailableError") if faults else expected)
 
 
-def _after(operation: Operation, states: list[State], earlier: list[State]) -> list[State]:
+def _after(operation: Operation, states: list[State], earlier: list[State], ordered: bool) -> list[State]:
     """The states after a commit, from those before it and those that its operation may have looked at."""
     found: list[State] = []
     for state in states:
         came = [k for k in operation.keys if operation.may_miss and k in state and any(k not in e for e in earlier)]
         for missed in chain.from_iterable(combinations(came, count) for count in range(len(came) + 1)):
-            after = operation.apply(state, missed)
+            after = operation.apply(state, missed, ordered=ordered)
             if after not in found:
                 found.append(after)
     return found
@@ -309,7 +310,7 @@ def history(number: int) -> list[int]:
 def history_of(played: Played) -> list[Step] | None:
     """The run as a history of reads and appends; None where its operations do other things too."""
     writes = [done for done in played.done if done.operation.is_write and done.process != "afterwards"]
-    if any(done.operation.verb not in {"update", "append"} for done in writes):
+    if played.plan.kind.ordered or any(done.operation.verb not in {"update", "append"} for done in writes):
         return None
     steps = []
     for done in played.done:

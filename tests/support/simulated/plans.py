@@ -15,6 +15,7 @@ from support.simulated.work import (
     LAST,
     NONBLOCKING_KINDS,
     NONBLOCKING_WRITES,
+    ORDERED_WRITES,
     WRITES,
     Kind,
     Operation,
@@ -125,7 +126,7 @@ def _writer(
     name: str, chance: random.Random, numbers: Iterator[int], kind: Kind, *, appends: bool, count: int
 ) -> ProcessPlan:
     if kind.nonblocking:
-        return _stream(name, chance, numbers, count=count)
+        return _stream(name, chance, numbers, ORDERED_WRITES if kind.ordered else NONBLOCKING_WRITES, count=count)
     done = []
     for number, _ in zip(numbers, range(count), strict=False):
         verb: Verb = chance.choice(("update", "append")) if appends else chance.choice(WRITES)
@@ -134,12 +135,14 @@ def _writer(
     return ProcessPlan(name, tuple(done), **_clock(chance))
 
 
-def _stream(name: str, chance: random.Random, numbers: Iterator[int], *, count: int) -> ProcessPlan:
+def _stream(
+    name: str, chance: random.Random, numbers: Iterator[int], verbs: tuple[Verb, ...], *, count: int
+) -> ProcessPlan:
     """A writer in a hurry, of records that may be new, so that buckets are begun and written at once."""
     done, known = [], (*FIRST_KEYS, *map(new_key, FIRST_KEYS))
     for number, _ in zip(numbers, range(count), strict=False):
         keys = tuple(chance.sample(known, chance.choice((1, 2, 3, 4))))
-        done.append(Operation(number, chance.choice(NONBLOCKING_WRITES), keys, chance.uniform(0, 150)))
+        done.append(Operation(number, chance.choice(verbs), keys, chance.uniform(0, 150)))
     return ProcessPlan(name, tuple(done), **_clock(chance))
 
 

@@ -152,8 +152,9 @@ class Trace:
         self.table = self.table.writes(w, seen=seen)
         after = SPEC.check(self.table, w)
         fails = after.writers[w].phase == "failed"
-        if check.refused and not fails:
-            self._step("abort", w)  # by a rule that the specification doesn't have
+        if check.refused and not fails:  # by a rule that the specification doesn't have
+            if self.table.holder in {SPEC.NOBODY, w}:  # else it has lost the lock, and undoes its work once it has it
+                self._step("abort", w)
         elif not check.refused and (fails or unknown):
             own = self.table.writers[w]
             self._say(f"{w} went on and had to fail: there={own.there}, going={set(own.going)}, unknown={unknown}")

@@ -26,6 +26,8 @@ LAST = BASE - 1
 FIRST_KEYS = tuple(f"k{number}" for number in range(6))
 PARTITIONS = ("a", "b")
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("n", pa.int64())])
+ORDERING = "at"
+"""The ordering column of tables that have one: the number of the operation that wrote the record last."""
 
 Row = tuple[str, int]
 """Partition and number."""
@@ -43,10 +45,11 @@ def new_key(key: str) -> str:
     return f"x{key[1:]}"
 
 
-def rows(found: Mapping[str, int]) -> pa.Table:
+def rows(found: Mapping[str, int], *, ordered: bool = False) -> pa.Table:
     """Numbers by key as records."""
     keys = list(found)
-    return pa.table({"id": keys, "p": [partition_of(k) for k in keys], "n": list(found.values())}, schema=SCHEMA)
+    made = pa.table({"id": keys, "p": [partition_of(k) for k in keys], "n": list(found.values())}, schema=SCHEMA)
+    return made.append_column(ORDERING, pa.array([n % BASE for n in found.values()], pa.int64())) if ordered else made
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,17 @@ class Kind:
     version: Literal["6", "8", "9"]
     services: Literal["inline", "apart"]
     nonblocking: bool = False
+    ordered: bool = False
 
     def __str__(self) -> str:
         said = f"{self.table_type}, version {self.version}, {self.index} index, services {self.services}"
-        return f"{said}, non-blocking" if self.nonblocking else said
+        said += ", non-blocking" if self.nonblocking else ""
+        return f"{said}, by event time" if self.ordered else said
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether its commits have no one order: without ordering column, by non-blocking concurrency control."""
+        return self.nonblocking and not self.ordered
 
     @property
     def options(self) -> dict[str, str]:
@@ -82,7 +92,8 @@ KINDS = tuple(
     for version in ("6", "8", "9")
 )
 NONBLOCKING_KINDS = tuple(
-    Kind("mor", "bucket", version, services, nonblocking=True)
+    Kind("mor", "bucket", version, services, nonblocking=True, ordered=ordered)
+    for ordered in (False, True)
     for services in ("inline", "apart")
     for version in ("8", "9")
 )
@@ -119,28 +130,34 @@ _INDEXES = {
 }
 
 
+_ORDERED = "-ordered"
+"""The end of the names of tables with an ordering column."""
+
+
 @cache
 def first_files(kind: Kind) -> dict[str, bytes]:
     """The files of a table of a kind, with its first records: two commits."""
     root = root_of(kind)
     clock = TimerClock(1_700_000_000_000 - 60_000)
     context = Context(clock, 1, InlineExecutor(clock, 1), alone=True)
-    arguments: dict[str, Any] = {"record_key": ["id"], "partition_by": ["p"], "ordering": [], "name": "t"}
+    ordering = [ORDERING] if kind.ordered else []
+    arguments: dict[str, Any] = {"record_key": ["id"], "partition_by": ["p"], "ordering": ordering, "name": "t"}
+    schema = rows({}, ordered=kind.ordered).schema
     meta = create_table(
-        root, SCHEMA, table_type=kind.table_type, options=kind.options, storage_options=None, context=context,
+        root, schema, table_type=kind.table_type, options=kind.options, storage_options=None, context=context,
         **arguments,
     )  # fmt: skip
     table = pudi.Table.of(meta.reopen(kind.options), kind.options)
-    table.insert(rows(dict.fromkeys(FIRST_KEYS[:3], 0)))
+    table.insert(rows(dict.fromkeys(FIRST_KEYS[:3], 0), ordered=kind.ordered))
     clock.advance(1)
-    table.insert(rows(dict.fromkeys(FIRST_KEYS[3:], 0)))
+    table.insert(rows(dict.fromkeys(FIRST_KEYS[3:], 0), ordered=kind.ordered))
     storage = open_storage(root)
     return {info.path: bytes(storage.read(info.path)) for info in storage.list() if info.path != TABLE_LOCK}
 
 
 def root_of(kind: Kind) -> str:
     """Where the tables of a kind seem to be."""
-    mode = "-nonblocking" if kind.nonblocking else ""
+    mode = ("-nonblocking" if kind.nonblocking else "") + (_ORDERED if kind.ordered else "")
     return f"memory://simulated/{kind.table_type}-{kind.index}-{kind.version}-{kind.services}{mode}"
 
 
@@ -160,6 +177,10 @@ NONBLOCKING_WRITES: tuple[Verb, ...] = (
     "upsert", "upsert", "upsert", "insert", "insert", "update", "update", "append", "delete", "delete", "delete",
     "overwrite", "drop partition",
 )  # fmt: skip
+
+
+ORDERED_WRITES: tuple[Verb, ...] = tuple(verb for verb in NONBLOCKING_WRITES if verb != "delete")
+"""Without deletes: whether an older version that comes after one counts depends on compactions, which drop deletes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +229,16 @@ class Operation:
         listed = ", ".join(f"'{key}'" for key in keys)
         nonblocking = table._options.get(_MODE) == _NONBLOCKING[_MODE]
         ordinary = {"options": _ORDINARY} if nonblocking else {}
+        ordered = table.path.endswith(_ORDERED)
         match self.verb:
             case "upsert":
-                return table.upsert(rows(dict.fromkeys(keys, self.number)))
+                return table.upsert(rows(dict.fromkeys(keys, self.number), ordered=ordered))
             case "insert":
-                return table.upsert(rows({new_key(key): self.number for key in keys}))
+                return table.upsert(rows({new_key(key): self.number for key in keys}, ordered=ordered))
             case "update":
-                return table.update({"n": f"n * {BASE} + {self.number}"}, where=f"id in ({listed})")
+                changes: dict[str, Any] = {"n": f"n * {BASE} + {self.number}"}
+                changes |= {ORDERING: f"{self.number}"} if ordered else {}
+                return table.update(changes, where=f"id in ({listed})")
             case "append":
                 return self._append(table)
             case "delete":
@@ -223,7 +247,7 @@ class Operation:
                 return table.delete(where=f"id in ({listed})")
             case "overwrite":
                 here = [key for key in keys if partition_of(key) == self.partition]
-                return table.insert_overwrite(rows(dict.fromkeys(here, self.number)), **ordinary)
+                return table.insert_overwrite(rows(dict.fromkeys(here, self.number), ordered=ordered), **ordinary)
             case "drop partition":
                 return table.delete_partitions([self.partition], **ordinary)
             case "read":
@@ -246,7 +270,10 @@ class Operation:
         if not found:
             return None
         return table.upsert(
-            rows({key: number * BASE + self.number for key, (_, number) in found.items()}),
+            rows(
+                {key: number * BASE + self.number for key, (_, number) in found.items()},
+                ordered=table.path.endswith(_ORDERED),
+            ),
             if_unchanged_since=scan.instant,
         )
 
@@ -255,15 +282,19 @@ class Operation:
         """Whether it only changes records that it finds, and isn't refused if another write brings one meanwhile."""
         return self.verb in {"append", "delete"}
 
-    def apply(self, state: State, missed: Collection[str] = ()) -> State:
+    def apply(self, state: State, missed: Collection[str] = (), *, ordered: bool = False) -> State:
         """Return the state after it.
 
         Args:
             state: the state before it.
             missed: keys that it didn't find, since they came while it was at work.
+            ordered: whether a record that an operation of a greater number wrote stays.
         """
         after = dict(state)
         keys = [key for key in self.keys if key not in missed]
+        if ordered and self.verb not in {"overwrite", "drop partition"}:
+            named = new_key if self.verb == "insert" else str
+            keys = [key for key in keys if state.get(named(key), ("", 0))[1] % BASE <= self.number]
         match self.verb:
             case "upsert":
                 after |= {key: (partition_of(key), self.number) for key in keys}
