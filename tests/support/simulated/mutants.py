@@ -268,7 +268,7 @@ MUTANTS: Sequence[Mutant] = (
         "heartbeats are ignored: a live writer is rolled back",
         (
             "pudi.concurrency.heartbeats:is_dead",
-            "return dead",
+            "return age_ms > patience * expires_after_ms",
             "return True",
         ),
     ),
