@@ -184,7 +184,7 @@ def test_so_many_at_once(tmp_path: Path) -> None:
                 inside.discard(self.path)
             return super()._for_call(options)
 
-    assert Keeper(paths, Seen, _engine(), lambda _: None, at_once=2).run(again=False)
+    assert Keeper(paths, Seen, _engine(), lambda _: None, max_parallel=2).run(again=False)
     assert most == [2]
 
 

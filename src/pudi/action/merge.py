@@ -177,8 +177,8 @@ def _place_upsert(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> Pla
     placed = place_by_key(write, records, None if both and not write.is_global else choose)
     if both:  # as an upsert, it depends on nothing that it reads
         return placed
-    everywhere = merge.anywhere or write.is_global
-    return replace(placed, reads=list if everywhere else frozenset(records.counts).intersection)
+    any_partition = merge.anywhere or write.is_global
+    return replace(placed, reads=list if any_partition else frozenset(records.counts).intersection)
 
 
 def _place(write: WriteSnapshot, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:

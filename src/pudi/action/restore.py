@@ -5,7 +5,7 @@ hides its commit from readers before it deletes files, so that they always see t
 table follows, or is deleted meanwhile and rebuilt from the files that are left. While a restore is pending, writers are
 refused; the next restore completes it.
 
-Source: SERVICES A5; RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.
+Source: RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pudi.action.mdt.following import Following, follow, plan_following
 from pudi.action.meta_client import MetaClient
 from pudi.action.rebuild import finish_rebuild, rebuild_around
 from pudi.action.rollback import abort, refuse_pending_restore, repair, resume, roll_back
-from pudi.action.savepoints import check_can_go, check_retained, commit_of
+from pudi.action.savepoints import check_can_roll_back, check_retained, commit_of
 from pudi.action.services.lease import is_available
 from pudi.action.services.registry import planned_actions
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
@@ -162,7 +162,7 @@ def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str
             instant=instant,
         )
     _check_going(meta, options, timeline, [commit], commit)
-    check_can_go(meta, timeline, commit)
+    check_can_roll_back(meta, timeline, commit)
     return commit
 
 

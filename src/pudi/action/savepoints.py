@@ -1,6 +1,6 @@
 """Savepoints: commits whose files no clean deletes, so that the table can be restored to them.
 
-Source: SERVICES A4; SavepointActionExecutor, SavepointHelpers.
+Source: SavepointActionExecutor, SavepointHelpers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
         instant: requested time of its commit.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: the commit has no savepoint.
     """
     with meta.lock:
         timeline = meta.store.load()
@@ -157,12 +157,12 @@ def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> Non
             )
 
 
-def check_can_go(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
-    """Refuse the rollback of a commit that a savepoint, or the reader of archived commits, needs.
+def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse to roll back a commit that the table still needs.
 
     Raises:
         InvalidArgumentError: it's the last commit on the active timeline, and earlier ones were archived; or a
-            savepoint names files that it wrote, as of a clustering that was requested before the savepoint's commit.
+            savepoint keeps files that it wrote: a clustering may complete after the savepoint's commit was requested.
     """
     if len(timeline.commits) == 1 and any(each.is_write for each in meta.store.archived()):
         raise InvalidArgumentError(

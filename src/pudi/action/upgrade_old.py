@@ -1,7 +1,7 @@
 """Bring a table of versions 0 to 5, or 7, to version 6, from where the other upgrades go on.
 
-The data and the timeline are those of version 6: what changes are the properties, and leftovers go. The table's old
-metadata table goes too, and is rebuilt.
+Data files and timeline stay, since these versions store them as version 6 does. The upgrade changes the properties,
+and deletes copies of plans and the old metadata table, which is rebuilt.
 
 Source: ZeroToOneUpgradeHandler, OneToTwoUpgradeHandler, TwoToThreeUpgradeHandler, ThreeToFourUpgradeHandler,
 FourToFiveUpgradeHandler, FiveToSixUpgradeHandler, SixToSevenUpgradeHandler.

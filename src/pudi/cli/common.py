@@ -23,6 +23,10 @@ WriteOption = Annotated[
 StorageOption = Annotated[
     list[str] | None, typer.Option(help="A setting of the storage as KEY=VALUE; more than once for more.")
 ]
+SourceOption = Annotated[
+    list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, errors, opened, pairs, plain, say
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, console, errors, opened, pairs, plain, say
 from pudi.cli.reports import add
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def maintain(
 
 def repair(
     path: Path,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
     as_json: Json = False,
     option: WriteOption = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, counted, errors, opened, pairs, say
+from pudi.cli.common import Path, SourceOption, StorageOption, WriteOption, counted, errors, opened, pairs, say
 
 Columns = Annotated[
     list[str] | None,
@@ -36,9 +36,7 @@ def import_table(
     rewrite: Annotated[bool, typer.Option("--rewrite", help="Rewrite all files; copy no column chunks.")] = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
-    source_option: Annotated[
-        list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
-    ] = None,
+    source_option: SourceOption = None,
 ) -> None:
     """Make a Hudi table of a folder of Parquet files, in one commit."""
     with errors():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pudi.cli.common import StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
+from pudi.cli.common import SourceOption, StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
 from pudi.cli.imports import split
 from pudi.cli.mergers import imported, register
 from pudi.context.lazy import lazy_module
@@ -75,9 +75,7 @@ def ingest(
     ] = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
-    source_option: Annotated[
-        list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
-    ] = None,
+    source_option: SourceOption = None,
 ) -> None:
     """Take new records of a source into a table, each batch in one commit; print each batch as a line of JSON.
 

@@ -9,9 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, counted, errors, opened, pairs, say
-
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, counted, errors, opened, pairs, say
 
 
 class SavepointVerb(str, Enum):

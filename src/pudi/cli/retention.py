@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, errors, opened, pairs, say
 
 WRONG = 2
 """Exit code where files still hold the records."""
@@ -24,7 +24,7 @@ def forget(
     path: Path,
     where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,

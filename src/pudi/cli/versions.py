@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, errors, opened, pairs, say
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, errors, opened, pairs, say
 from pudi.config.table_options import NEWEST_VERSION
 
 
@@ -19,7 +19,7 @@ def upgrade(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Go on although the version can't keep all that the table has.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    yes: Yes = False,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,

@@ -1,4 +1,4 @@
-"""Every setting of a reader. A scan takes what matters as arguments, so that these say where to put it.
+"""Options of readers. `Table.scan` takes arguments instead, which errors about these options name.
 
 Sources: `DataSourceReadOptions`, `HoodieReaderConfig` of Apache Hudi 1.2.
 """
@@ -16,7 +16,7 @@ _harmless = Declare(Scope.READ, Status.HARMLESS)
 
 
 class ReadOptions(OptionsView):
-    """What a reader may leave out."""
+    """The options that scans read."""
 
     __slots__ = ()
 
@@ -86,21 +86,21 @@ class FormatOptions(OptionsView):
     )
     max_rows = _of_format(
         "maxRowsPerTrigger",
-        "Records that the commits of a batch bring, but for its first commit; from Spark 4.2 on.",
+        "Maximum number of records that a batch's commits bring; its first commit may bring more. From Spark 4.2 on.",
         kind=int,
         minimum=1,
         instead="use pudi.spark.stream_changes(max_records=…)",
     )
     max_files = _of_format(
         "maxFilesPerTrigger",
-        "Files that the commits of a batch wrote, but for its first commit; from Spark 4.2 on.",
+        "Maximum number of files that a batch's commits wrote; its first commit may have more. From Spark 4.2 on.",
         kind=int,
         minimum=1,
         instead="use pudi.spark.stream_changes(max_commits=…)",
     )
     max_bytes = _of_format(
         "maxBytesPerTrigger",
-        "Bytes that the commits of a batch wrote, but for its first commit; from Spark 4.2 on.",
+        "Maximum number of bytes that a batch's commits wrote; its first commit may have more. From Spark 4.2 on.",
         kind=int,
         minimum=1,
         instead="use pudi.spark.stream_changes(max_commits=…)",

@@ -240,7 +240,7 @@ def _floats(values: pa.Array) -> pa.Array:
 
 
 def _floats_of_both(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return two columns of numbers as texts; only those of the second that differ from the first are written anew."""
+    """Return two columns of numbers as texts; only those of the second that differ from the first are written again."""
     first = _floats(one)
     same = pc.fill_null(pc.equal(one.view(pa.int64()), other.view(pa.int64())), False)  # by bits: -0.0 isn't 0.0
     differing = pc.invert(same)

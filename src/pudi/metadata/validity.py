@@ -16,7 +16,8 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 _LOG = "a log file of the metadata table"
 _REMEDY = "rebuild the index: `pudi repair`"
 _BUILT = re.compile(r"[0-9]{17}0[1-9][0-9]")
-"""Below version 8, the instant that made a partition: the newest one of the table then, and 010 or more behind it."""
+"""Requested time, below version 8, of a deltacommit that creates a partition: the table's newest instant, and a suffix
+from 010 on."""
 
 
 def scope_of(data: Timeline, metadata: Timeline, store: TimelineStore | None = None) -> LogScope:

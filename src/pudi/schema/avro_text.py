@@ -1,4 +1,4 @@
-"""A table's Avro schema as text, kept as it is: Hudi's own wording goes back into commits and footers unchanged."""
+"""Edit a table's Avro schema as text, so that definitions that Hudi wrote go into commits and footers unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pudi.schema.avro_read import avro_to_arrow
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.fields import META_FIELDS, without_meta_fields
 
-_REWORDED = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
+_WRITTEN_DIFFERENTLY = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
 
 
 def add_meta_fields(avro_json: str) -> str:
@@ -50,11 +50,11 @@ def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
         return avro_json
     fresh = arrow_to_avro(schema, table_name)
     own = {field["name"]: field for field in json.loads(avro_json)["fields"]}
-    worded = [
+    fields = [
         own[name] if name in before.names and before.field(name).equals(schema.field(name)) else field
         for name, field in ((field["name"], field) for field in json.loads(fresh)["fields"])
     ]
-    mixed = {**json.loads(avro_json), "fields": worded}
+    mixed = {**json.loads(avro_json), "fields": fields}
     text = json.dumps(mixed, separators=(",", ":"), ensure_ascii=False)
     # a field may refer to a type that another one defines, which may be gone
     try:
@@ -69,19 +69,21 @@ def unwritable_columns(avro_json: str) -> list[str]:
     Their values are read into Arrow types of finer units or other layouts; files written from these would contradict
     the schema that names them.
     """
-    return [field["name"] for field in json.loads(avro_json)["fields"] if any(_reworded(field["type"]))]
+    return [field["name"] for field in json.loads(avro_json)["fields"] if any(_differs_when_written(field["type"]))]
 
 
-def _reworded(node: Any) -> Iterator[bool]:
+def _differs_when_written(node: Any) -> Iterator[bool]:
     if isinstance(node, list):
         for branch in node:
-            yield from _reworded(branch)
+            yield from _differs_when_written(branch)
     elif isinstance(node, dict):
         logical = node.get("logicalType")
         yield (
-            node.get("type") == "enum" or logical in _REWORDED or (logical == "decimal" and node.get("type") == "bytes")
+            node.get("type") == "enum"
+            or logical in _WRITTEN_DIFFERENTLY
+            or (logical == "decimal" and node.get("type") == "bytes")
         )
         for part in ("type", "items", "values"):
-            yield from _reworded(node.get(part))
+            yield from _differs_when_written(node.get(part))
         for field in node.get("fields", ()):
-            yield from _reworded(field["type"])
+            yield from _differs_when_written(field["type"])

@@ -86,7 +86,7 @@ class Keeper:
         engine: runs the jobs.
         report: gets each action when it's over; called by one thread at a time.
         interval_s: seconds between the end of a table's turn and its next one.
-        at_once: number of tables that are worked on at a time, each by one action.
+        max_parallel: number of tables that are maintained at a time, each by one action.
         context: the clock, and the threads.
     """
 
@@ -95,7 +95,7 @@ class Keeper:
     engine: Engine
     report: Callable[[ServiceAction], None]
     interval_s: float = 60.0
-    at_once: int = 2
+    max_parallel: int = 2
     context: Context = field(default_factory=Context)
     _turns: list[_Turn] = field(default_factory=list, init=False, repr=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -116,7 +116,7 @@ class Keeper:
             Whether no action failed.
         """
         self._turns[:] = [_Turn(path, 0.0) for path in dict.fromkeys(self.paths)]
-        workers = max(1, min(self.at_once, len(self._turns)))
+        workers = max(1, min(self.max_parallel, len(self._turns)))
         self.context.executor.map(lambda _: self._work(again=again), range(workers), limit=workers)
         return self._whole
 

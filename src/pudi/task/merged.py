@@ -157,10 +157,10 @@ class MergedSlices:
         blocks = read_log_blocks(self.storage, file_slice.logs, self.merging.scope, self.merging.memory.share // 4)
         if not blocks:
             return
-        held, buckets, records = self._logs.collect(blocks, target)
+        versions, buckets, records = self._logs.collect(blocks, target)
         counts = LogCounts.of(blocks, records)
         if buckets is None:
-            newer = fold(held, RECORD_KEY, self.merging.rule)
+            newer = fold(versions, RECORD_KEY, self.merging.rule)
             yield newer, replace(counts, keys=len(newer))
             return
         with buckets:
@@ -210,13 +210,13 @@ class MergedSlices:
             return
         mixes = partial or self.merging.rule.mixes
         by_row = self._by_row and not mixes and store_positions(blocks, file_slice.base)
-        held, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
+        versions, buckets, records = self._logs.collect(blocks, of_logs, positions=by_row)
         counts = LogCounts.of(blocks, records)
         del blocks  # including their contents
         if buckets is None:
             key = ROW if by_row else RECORD_KEY
-            newer = fold(held, key, self.merging.rule)
-            del held
+            newer = fold(versions, key, self.merging.rule)
+            del versions
             groups = self._base(file_slice, of_logs if mixes else of_base)
             if by_row:
                 groups = self._base_rows(file_slice, of_base, newer, staying)
@@ -284,8 +284,8 @@ class MergedSlices:
             yield places, pa.table({ROW: pa.array(places, pa.int64()), **values})
             return
         for numbers, base in self._base(file_slice, target):
-            held = _found(numbers, places)
-            yield numbers[held], base.take(pa.array(held)).append_column(ROW, pa.array(numbers[held], pa.int64()))
+            at = _found(numbers, places)
+            yield numbers[at], base.take(pa.array(at)).append_column(ROW, pa.array(numbers[at], pa.int64()))
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yield row numbers and rows of the base file, in one table unless it is large; at least one table."""

@@ -27,17 +27,22 @@ class Timeline:
         is_moving: whether an upgrade or downgrade of the table is under way that moves the timeline.
         unrequested: requested times of inflight instants whose requested file is gone: their writers went on after they
             had been rolled back.
+        pending: instants that are requested or inflight, but for savepoints. A savepoint has the requested time of the
+            completed commit that it keeps: a pending one keeps nothing yet, and doesn't make the commit pending.
     """
 
     instants: tuple[Instant, ...] = ()
     layout: Layout = 2
     is_moving: bool = False
     unrequested: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    pending: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
     _completed: dict[str, Instant] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        completed = {i.requested: i for i in self.instants if i.is_completed and i.is_write}
+        completed = {i.requested: i for i in self.instants if i.state is State.COMPLETED and i.is_write}
+        pending = [i for i in self.instants if i.state is not State.COMPLETED and i.action is not Action.SAVEPOINT]
         object.__setattr__(self, "_completed", completed)
+        object.__setattr__(self, "pending", tuple(pending))
 
     @property
     def rules(self) -> TimelineRules:
@@ -86,15 +91,6 @@ class Timeline:
     def commits(self) -> tuple[Instant, ...]:
         """Completed instants that brought or replaced data files, oldest requested time first."""
         return tuple(self._completed.values())
-
-    @property
-    def pending(self) -> tuple[Instant, ...]:
-        """Instants that are requested or inflight, but for savepoints.
-
-        A savepoint bears the requested time of the completed commit that it keeps: where it isn't completed, it keeps
-        nothing yet, and the commit is no less completed.
-        """
-        return tuple(i for i in self.instants if not i.is_completed and i.action is not Action.SAVEPOINT)
 
     @property
     def newest_time(self) -> str | None:
@@ -213,7 +209,7 @@ class Timeline:
 
 
 def _place(instant: Instant) -> tuple[str, str]:
-    return instant.requested, instant.action.value
+    return instant.requested, instant.action  # a text; `value` would cost a call
 
 
 def _instant(file: InstantFile, info: FileInfo, layout: Layout) -> Instant:

@@ -1,6 +1,6 @@
 """Decide which instants an archiving moves, and what keeps the others on the active timeline.
 
-Source: SERVICES A2; TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils.
+Source: TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A requested clean is a plan that never changes. Any process runs it: it deletes the files, then takes them out of the
 metadata table and completes. A file that isn't there any more was deleted by a run that died.
 
-Source: SERVICES A1; CleanPlanActionExecutor, CleanActionExecutor.
+Source: CleanPlanActionExecutor, CleanActionExecutor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decide which file slices a clean deletes.
 
-Source: SERVICES A1; CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
+Source: CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
 """
 
 from __future__ import annotations

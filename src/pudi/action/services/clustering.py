@@ -4,7 +4,7 @@ A requested clustering is a plan that never changes. Any process runs it; it com
 their record keys, commit times and sequence numbers. File groups of a pending plan belong to it: a write to one of them
 fails (Hudi's SparkRejectUpdateStrategy), and inserts go elsewhere.
 
-Source: SERVICES A3; ClusteringPlanActionExecutor, MultipleSparkJobExecutionStrategy.
+Source: ClusteringPlanActionExecutor, MultipleSparkJobExecutionStrategy.
 """
 
 from __future__ import annotations
