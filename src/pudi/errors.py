@@ -59,10 +59,10 @@ class PudiError(Exception):
 
 @contextmanager
 def naming(path: str | None, table: str | None = None) -> Iterator[None]:
-    """Add the file to errors of a codec that don't name one.
+    """Add the file, or the table alone, to errors that don't name one.
 
     Args:
-        path: the file, relative to the table's root.
+        path: the file, relative to the table's root; None if the error is about none.
         table: location of the table's root.
     """
     try:

@@ -266,6 +266,23 @@ def test_two_runners_on_one_checkpoint(tmp_path: Path) -> None:
     assert len(inner) == 1
 
 
+@pytest.mark.parametrize(
+    ("function", "more", "message"),
+    [
+        ("print", {}, "takes a function.*not str"),
+        (print, {"max_commits": 0}, "1 or more"),
+        (print, {"interval": 0}, "0"),
+    ],
+)
+def test_arguments_that_are_wrong_are_refused_with_the_table(
+    tmp_path: Path, function: Any, more: dict[str, Any], message: str
+) -> None:
+    table = _table(tmp_path / "t")
+    with pytest.raises(InvalidArgumentError, match=rf"{message}.*\[table .*t\]"):
+        stream_changes(SPARK, table.path, function, checkpoint=tmp_path / "checkpoint", **more)
+    assert not (tmp_path / "checkpoint").exists()
+
+
 def test_a_stream_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
     table, sink = _table(tmp_path / "t"), Sink()
     stream = stream_changes(SPARK, table.path, sink, checkpoint=tmp_path / "checkpoint", interval=0.01)

@@ -139,8 +139,15 @@ def test_unknown_columns_are_named(written: Written) -> None:
     made, _ = written
     with pytest.raises(pudi.InvalidArgumentError, match="fair"):
         made.table.scan(columns=["fair"])
-    with pytest.raises(pudi.InvalidArgumentError, match="fair"):
+    with pytest.raises(pudi.InvalidArgumentError, match=rf"'fair'.*the nearest is 'fare' \[table .*{made.path.name}"):
         made.engine.read(made.table.scan(where="fair > 1"))
+
+
+@pytest.mark.parametrize("given", [{"as_of": "soon"}, {"since": "soon"}, {"since": "2026-01-01", "until": "soon"}])
+def test_what_is_no_point_in_time_is_named_with_the_table(written: Written, given: dict[str, str]) -> None:
+    made, _ = written
+    with pytest.raises(pudi.InvalidArgumentError, match=rf"='soon' is no point in time.*\[table .*{made.path.name}"):
+        made.table.scan(**given) if "as_of" in given else made.table.changes(**given)
 
 
 @pytest.mark.parametrize("where", ["fare >", "uuid IN (SELECT uuid FROM t)", "reverse(city) = 'NYC'"])

@@ -80,6 +80,14 @@ def test_statements_of_a_spark_user_around_a_table(tmp_path: Path, spark: Any) -
     assert "not found" not in sql("EXPLAIN SELECT * FROM around")[0][0]
     assert sql("REFRESH TABLE around") == sql("ANALYZE TABLE around COMPUTE STATISTICS") == []
     spark.sql("DROP TABLE around_parquet")
+    sql("ALTER TABLE around_two ADD COLUMNS (n DOUBLE)")
+    merge = "MERGE INTO around t USING (SELECT 3 AS id, v FROM around) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT "
+    for text, value in (
+        (f"{merge} (id, v) VALUES (s.v, s.v)", "SQL, line 1, column 7.*of the statement is none of type INT.*: a"),
+        ("UPDATE around_two SET n = upper(v)", "of column n is none of type DOUBLE.*: A"),
+    ):
+        with pytest.raises(pudi.SchemaError, match=value):
+            sql(text)
 
 
 ROWS = {1: ("a", 10.0, "x"), 2: ("b", 20.0, "y"), 3: ("c", 30.0, "x")}
@@ -184,6 +192,9 @@ WRONG = [
     ("CREATE TABLE t (id INT) USING hudi", "add LOCATION"),
     ("CREATE TABLE trips (id INT) USING hudi LOCATION '/lake/x'", "already"),
     ("CREATE TABLE u (id INT) USING hudi TBLPROPERTIES (primaryKey = 'nope') LOCATION '/lake/none'", "nope"),
+    ("CREATE TABLE u (id INT) USING hudi TBLPROPERTIES (primaryKeys = 'id') LOCATION '/lake/none'", "mean primaryKey"),
+    ("CREATE TABLE u (id INT) USING hudi TBLPROPERTIES (primary_key = 'id') LOCATION '/lake/none'", "mean primaryKey"),
+    ("CREATE TABLE u (id INT) USING hudi TBLPROPERTIES (tipe = 'mor') LOCATION '/lake/none'", "column 14.*mean type"),
     ("CALL show_commits()", "needs table"),
     ("CALL show_commits(tabel => 'trips')", "no parameter tabel; there are table, limit"),
     ("CALL nope(table => 'trips')", "no procedure nope"),

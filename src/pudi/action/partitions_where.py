@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pudi.action.meta_client import MetaClient
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.expr import bind, columns, evaluate, parse
+from pudi.expr import bind_where, columns, evaluate
 from pudi.record import partition_values
 
 
@@ -23,7 +23,7 @@ def partitions_where(meta: MetaClient, where: str) -> list[str]:
     """
     root, fields, timeline = meta.storage.root, meta.config.partition_fields, meta.store.load()
     schema = meta.schema(timeline)
-    bound = bind(parse(where), schema)
+    bound = bind_where(where, schema, root)
     wanted = columns(bound)
     others = sorted(set(wanted) - set(fields))
     if others:

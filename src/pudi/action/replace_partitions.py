@@ -25,7 +25,7 @@ from pudi.action.write import run_write
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.expr import Expr, bind, columns, evaluate, parse
+from pudi.expr import Expr, bind_where, columns, evaluate
 from pudi.filegroup import FileSlice
 from pudi.format import (
     CommitMetadata,
@@ -204,7 +204,7 @@ def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> li
     """Return the slices of partitions in which `where` is true for all records."""
     meta, timeline = write.meta, write.timeline
     schema, fields = meta.schema(timeline), meta.config.partition_fields
-    bound = bind(parse(where), schema)
+    bound = bind_where(where, schema, meta.storage.root)
     others = sorted(columns(bound) - set(fields))
     if others:
         raise InvalidArgumentError(

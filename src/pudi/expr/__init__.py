@@ -10,7 +10,7 @@ from pudi.expr.calls import apply_call, depends_on_zone, index_call, keeps_order
 from pudi.expr.spark_sql import to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
 from pudi.expr.table import ARITHMETIC_ERROR
-from pudi.expr.text import parse
+from pudi.expr.text import bind_where, parse
 from pudi.expr.tree import (
     Call,
     Cast,
@@ -37,6 +37,7 @@ __all__ = [
     "apply_call",
     "bind",
     "bind_value",
+    "bind_where",
     "call_key",
     "cast_kind",
     "columns",

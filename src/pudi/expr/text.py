@@ -1,11 +1,14 @@
-"""Parse the text of a `where`; the parser loads with sqlglot at first use."""
+"""Parse and bind the text of a `where`; the parser loads with sqlglot at first use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from pudi.context.lazy import lazy_module
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, naming
+from pudi.expr.binder import bind
 from pudi.expr.tree import Expr
 
 if TYPE_CHECKING:
@@ -34,3 +37,19 @@ def parse(sql: str) -> Expr:
     if len(sql) > _MAX_LENGTH:
         raise InvalidArgumentError(f"where has {len(sql)} characters; at most {_MAX_LENGTH} are read")
     return parser.read_sql(sql)
+
+
+def bind_where(where: str, schema: pa.Schema, table: str) -> Expr:
+    """Read a predicate and bind it to the columns of a table.
+
+    Args:
+        where: SQL text, see `parse`.
+        schema: the columns, see `bind`.
+        table: location of the table, for errors.
+
+    Raises:
+        InvalidArgumentError: not a well-formed predicate over these columns.
+        NotSupportedError: SQL outside the subset; the message names it.
+    """
+    with naming(None, table):
+        return bind(parse(where), schema)

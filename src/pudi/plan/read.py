@@ -9,7 +9,7 @@ from itertools import compress
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
-from pudi.expr import BoundsArrays, Expr, bind, columns, parse, prune_many
+from pudi.expr import BoundsArrays, Expr, bind_where, columns, prune_many
 from pudi.expr.tree import conjunction
 from pudi.filegroup import FileSlice
 from pudi.plan.keys import WantedKeys
@@ -148,7 +148,7 @@ def plan_read(
             raise InvalidArgumentError(f"columns is one text; give a list: columns=[{wanted!r}]", table=table)
         names = list(wanted)
         _check_columns(table, names, full)
-    bound = None if where is None else bind(parse(where), full)
+    bound = None if where is None else bind_where(where, full, table)
     return ReadPlan(
         table,
         full,

@@ -15,7 +15,7 @@ from pudi.action.log_merging import merging_of_changes
 from pudi.context.lazy import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.expr import bind, parse
+from pudi.expr import bind_where
 from pudi.filegroup.retained import naming_retained
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
@@ -139,7 +139,7 @@ def change_feed(
         typed=images == "struct",
         meta_fields=meta_fields,
         columns=_columns(columns, whole, meta.storage.root),
-        where=None if where is None else bind(parse(where), whole),
+        where=None if where is None else bind_where(where, whole, meta.storage.root),
         merging=merging_of_changes(meta, timeline, end),
         history=read_history(meta, end, timeline),
         keys=meta.virtual_keys,

@@ -7,7 +7,7 @@ from datetime import date
 import pyarrow as pa
 
 from pudi.action import MetaClient
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, naming
 from pudi.format import Action
 from pudi.timeline import Timeline, day_before, parse_time
 
@@ -18,8 +18,10 @@ def bounds_of(meta: MetaClient, since: str | date | None, until: str | date | No
     Raises:
         InvalidArgumentError: `since` is later than `until`, or no point in time.
     """
-    low = None if since is None or since == "earliest" else parse_time(since, meta.config.timezone, what="since")
-    high = None if until is None else parse_time(until, meta.config.timezone, what="until")
+    zone = meta.config.timezone
+    with naming(None, meta.storage.root):
+        low = None if since is None or since == "earliest" else parse_time(since, zone, what="since")
+        high = None if until is None else parse_time(until, zone, what="until")
     if low is not None and high is not None and low > high:
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
     return (None if low is not None and set(low) == {"0"} else low), high

@@ -18,7 +18,7 @@ from pudi.action import (
 )
 from pudi.action.lost_instants import refuse_losses
 from pudi.config import Options
-from pudi.errors import NotFoundError, NotSupportedError
+from pudi.errors import NotFoundError, NotSupportedError, naming
 from pudi.filegroup import FileSlice
 from pudi.filegroup.cleaned import Cleaned, cleans_after, retained_text
 from pudi.format import Action, parse_data_file
@@ -55,7 +55,8 @@ def snapshot_scan(
     timeline = seen = meta.store.load()
     instant = None
     if as_of is not None:
-        instant = parse_time(as_of, meta.config.timezone, what="as_of")
+        with naming(None, meta.storage.root):
+            instant = parse_time(as_of, meta.config.timezone, what="as_of")
         if timeline.start is not None and instant < timeline.start and meta.store.has_history():
             timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)

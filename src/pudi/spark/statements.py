@@ -10,17 +10,19 @@ import pyarrow as pa
 
 from pudi.engine.spark.session import check_session, functions, struct_type
 from pudi.errors import InvalidArgumentError
+from pudi.record import SPARK_ERROR_MARK
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
 from pudi.statement.assignment import check_storable
 from pudi.statement.host import Settings
+from pudi.statement.merges import COMPUTED
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.run import run
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
-_MISFIT = "pudi: a value of column {} is none of its type {}"
+_MISFIT = SPARK_ERROR_MARK + "SchemaError: {} is none of type {}; give one that is, or NULL: "
 
 
 class _Conf:
@@ -138,8 +140,9 @@ def _cast(column: str, kind: str, field: pa.Field) -> str:
     if pa.types.is_nested(field.type):
         return f"CAST({column} AS {target})"
     made = f"try_cast({column} AS {target})"
-    message = _MISFIT.format(field.name, target).replace("'", "")
-    failure = f"CAST(raise_error('{message}') AS {target})"
+    value = "a value of the statement" if field.name.startswith(COMPUTED) else f"a value of column {field.name}"
+    message = _MISFIT.format(value, target).replace("'", "")
+    failure = f"CAST(raise_error(concat('{message}', left(CAST({column} AS STRING), 100))) AS {target})"
     return f"CASE WHEN {column} IS NOT NULL AND {made} IS NULL THEN {failure} ELSE {made} END"
 
 

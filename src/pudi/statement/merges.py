@@ -19,7 +19,8 @@ from pudi.statement.session import Session, named
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
 
-_COMPUTED = "_pudi_computed_{}"
+COMPUTED = "_pudi_computed_"
+"""Begins the names of columns that the engine computes of the source."""
 
 
 def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult | None:
@@ -234,11 +235,11 @@ class _Merging:
     def _compute(self, sql: str, column: pa.Field | None = None) -> str:
         if (sql, column) not in self.computed:
             self.computed.append((sql, column))
-        return f"{_quoted(self.source)}.{_COMPUTED.format(self.computed.index((sql, column)))}"
+        return f"{_quoted(self.source)}.{COMPUTED}{self.computed.index((sql, column))}"
 
     def with_computed(self) -> Any:
         """The source with what the engine computes."""
-        columns = ", ".join(f"{sql} AS {_COMPUTED.format(number)}" for number, (sql, _) in enumerate(self.computed))
+        columns = ", ".join(f"{sql} AS {COMPUTED}{number}" for number, (sql, _) in enumerate(self.computed))
         text = f"SELECT *, {columns} FROM {self.statement.source.text}"
         if self.statement.source_alias is not None or text.endswith(")"):
             text += f" AS {_quoted(self.source)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from pudi.table import Table, create
 _HIVE_STYLE = TableOptions.hive_style.key
 _SHORT = {"primarykey": "record_key", "precombinefield": "ordering", "orderingfields": "ordering", "type": "table_type"}
 """Hudi's short names of table properties in SQL, in lower case (HoodieOptionConfig)."""
+_SHOWN = {"primarykey": "primaryKey", "precombinefield": "preCombineField", "orderingfields": "orderingFields"}
+_LIKE = 0.75
+"""How like one of these names another one is that is taken for a slip: a table without its key would come of it."""
 
 
 def done(session: Session) -> Any:
@@ -43,7 +47,8 @@ def create_table(session: Session, statement: CreateTable) -> Any:
                 return done(session)
             raise TableExistsError(f"there is a table {statement.table} already: drop it, or write IF NOT EXISTS")
         known = _opened(path)
-    roles, options, others = _properties(statement.properties)
+    with session.at(statement.table):
+        roles, options, others = _properties(statement.properties)
     if known is None:
         known = _created(session, statement, path, roles, options)
     elif statement.query is not None:
@@ -83,6 +88,9 @@ def _properties(given: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str
         elif key.startswith(("hoodie.", "pudi.")):
             options[key] = value
         else:
+            near = difflib.get_close_matches(key.lower().replace("_", ""), _SHORT, n=1, cutoff=_LIKE)
+            if near:
+                raise InvalidArgumentError(f"table property {key!r}: did you mean {_SHOWN.get(near[0], near[0])}?")
             others[key] = value
     return roles, options, others
 

@@ -30,7 +30,7 @@ from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, 
 from pudi.config.option import Value
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
-from pudi.expr import bind, columns, evaluate, parse
+from pudi.expr import bind_where, columns, evaluate
 from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
 from pudi.record import KeyGenerator
@@ -153,7 +153,7 @@ class _Forgetting:
         meta, timeline = self.meta, self.meta.store.load()
         schema, virtual = meta.schema(timeline), meta.virtual_keys is not None
         full = with_meta_fields(schema)
-        where = bind(parse(self.where), schema if virtual else full)
+        where = bind_where(self.where, schema if virtual else full, meta.storage.root)
         names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
         partitioned = not find_index(meta, timeline, self.options).is_global
         used = meta.keys.columns | columns(where)

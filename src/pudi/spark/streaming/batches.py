@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pudi.action import MetaClient
 from pudi.config import CleanOptions
-from pudi.errors import NotFoundError
+from pudi.errors import NotFoundError, naming
 from pudi.scan import Scan
 from pudi.scan.change_feed import ChangeFeed
 from pudi.scan.feed import EARLIEST, ChangeBatch, newest_offset
@@ -110,4 +110,5 @@ def start_offset(meta: MetaClient, since: str | datetime) -> str:
         return EARLIEST
     if since == "latest":
         return newest_offset(meta)
-    return parse_time(since, meta.config.timezone, what="since")
+    with naming(None, meta.storage.root):
+        return parse_time(since, meta.config.timezone, what="since")

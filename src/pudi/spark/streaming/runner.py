@@ -190,15 +190,20 @@ def stream_changes(
         CorruptError: the checkpoint can't be read.
     """
     check_session(spark)
-    given = dict(options or {})
+    given, root = dict(options or {}), os.fspath(path)
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"stream_changes takes a function of a batch's DataFrame and number, not {type(function).__name__}",
+            table=root,
+        )
     if interval <= 0:
-        raise InvalidArgumentError(f"interval={interval}: it's a number of seconds above 0")
+        raise InvalidArgumentError(f"interval={interval}: it's a number of seconds above 0", table=root)
     for name, most in (("max_commits", max_commits), ("max_records", max_records)):
         if most is not None and most < 1:
-            raise InvalidArgumentError(f"{name}={most}: it is 1 or more")
+            raise InvalidArgumentError(f"{name}={most}: it is 1 or more", table=root)
     request = ChangesRequest(columns, where, format, meta_fields, fail_on_data_loss)
     table = Table(path, given, storage_options)
-    meta = MetaClient.open(os.fspath(path), storage_options, given)
+    meta = MetaClient.open(root, storage_options, given)
     _ = request.scan_from(table, newest_offset(meta)).schema  # refuses what is wrong
     stream = {"table": canonical_root(meta.storage.root), "format": format}
     folder = open_storage(checkpoint, storage_options)
