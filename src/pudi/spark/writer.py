@@ -91,7 +91,7 @@ class FrameWriter:
         options = dict(self._options)
         target = options.pop("path", None) if path is None else os.fspath(path)
         if not target:
-            raise InvalidArgumentError("save needs the table's root: save('/data/trips')")
+            raise InvalidArgumentError("save needs a path, the table's root: save('/data/trips')")
         if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):
             options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
         return WriteJob(target, options, self._storage_options).run(self._frame, self._mode, since=if_unchanged_since)
