@@ -125,6 +125,21 @@ def _towards(situation: str, also: Callable[[Plan], bool] = lambda _: True) -> C
     return lambda plan: plan.situation == situation and also(plan)
 
 
+def _updates_what_others_write(plan: Plan) -> bool:
+    """Whether one writer updates keys that another one upserts, and the order of the commits counts."""
+    done = [
+        (process.name, each.verb, set(each.keys))
+        for process in plan.processes
+        for each in process.operations
+        if each.verb in {"update", "upsert"}
+    ]
+    return not plan.kind.ordered and any(
+        verb == "update" and other == "upsert" and name != by and keys & theirs
+        for name, verb, keys in done
+        for by, other, theirs in done
+    )
+
+
 _STORE = "pudi.timeline.store:TimelineStore"
 _LOCK = "pudi.concurrency.storage_lock:StorageBasedLock"
 _CHECK = "pudi.concurrency.conflicts:ConflictCheck"
@@ -426,6 +441,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "an update that didn't see a write lies above it",
         (_NONBLOCKING, "if both:", "if False:"),
+        wants=_updates_what_others_write,
         nonblocking=True,
     ),
 )
