@@ -15,7 +15,7 @@ import pudi
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3 * 3600)]
 
 
-@pytest.mark.parametrize(("kills", "rows", "batch"), [(50, 1_000_000, 5_000)])
+@pytest.mark.parametrize(("kills", "rows", "batch"), [(50, 1_000_000, 4_000)])
 def test_each_number_comes_once(tmp_path: Path, kills: int, rows: int, batch: int) -> None:
     chance = random.Random(kills)
     command = [sys.executable, str(Path(__file__).with_name("stream_job.py")), str(tmp_path), str(batch), str(rows)]

@@ -140,6 +140,22 @@ def _updates_what_others_write(plan: Plan) -> bool:
     )
 
 
+def _deletes_new_keys(plan: Plan) -> bool:
+    """Whether one writer deletes a new key that another one brings, so that there may be no file group yet."""
+    new = {
+        (process.name, each.verb, key)
+        for process in plan.processes
+        for each in process.operations
+        for key in each.keys
+        if key.startswith("x")
+    }
+    return any(
+        verb == "delete" and other in {"upsert", "insert"} and name != by and key == brought
+        for name, verb, key in new
+        for by, other, brought in new
+    )
+
+
 _STORE = "pudi.timeline.store:TimelineStore"
 _LOCK = "pudi.concurrency.storage_lock:StorageBasedLock"
 _CHECK = "pudi.concurrency.conflicts:ConflictCheck"
@@ -311,6 +327,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two runs of one plan write to the metadata table",
         (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
+        ("pudi.task.metadata_files:append_changes", "storage.create(path, content)", "storage.put(path, content)"),
         wants=_towards("lost lock"),
     ),
     _mutant(
@@ -436,6 +453,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a delete that found no file group misses the bucket that another writer begins",
         (_NONBLOCKING, "if begun:", "if False:"),
+        wants=_deletes_new_keys,
         nonblocking=True,
     ),
     _mutant(
