@@ -26,7 +26,7 @@ def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteS
     """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers).
 
     A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. It
-    marks them again then, so that they are found when it's undone, if not by this process.
+    marks them again then: whoever undoes the write finds them, also if this process dies first.
 
     Raises:
         ConflictError: another writer rolled the instant back.

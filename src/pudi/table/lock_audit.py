@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from pudi.concurrency.lock_audit import AuditState, is_audit_enabled, set_audit
@@ -45,6 +46,10 @@ class _Window:
     end_ms: int | None
     until_ms: int
 
+    def overlaps(self, later: _Window) -> bool:
+        """Whether one that began later did so before this one was over."""
+        return later.start_ms < (self.until_ms if self.end_ms is None else self.end_ms)
+
 
 def switch_lock_audit(table: Table, *, enabled: bool) -> None:
     """Have writers with the storage-based lock write audit files, or not; those that are opened later do so."""
@@ -71,8 +76,7 @@ def check_lock_audit(table: Table) -> AuditFindings:
     errors += [
         f"[ERROR] {each.name} => overlaps with {other.name}"
         for place, each in enumerate(windows)
-        for other in windows[place + 1 :]
-        if other.start_ms < (each.until_ms if each.end_ms is None else each.end_ms)
+        for other in takewhile(each.overlaps, windows[place + 1 :])
     ]
     warnings = [
         f"[WARNING] {each.name} => transaction did not end gracefully. This could be due to driver OOM or non-graceful "
