@@ -27,9 +27,10 @@ BENCHES := soak clustering hfile metadata_listing record_index planning upkeep i
 MAIN := .venv/.made
 SPARK4 := .venv-spark4/.made
 LOCAL := .venv-local/.made
+QUINT := $(if $(shell command -v npm),build/quint/.made)
 AZURITE := $(if $(shell command -v npm),.azurite/.made)
 
-.PHONY: help setup test interop fuzz simulate bench contention demo golden lint types contracts docs site clean distclean java
+.PHONY: help setup test interop fuzz simulate spec bench contention demo golden lint types contracts docs site clean distclean java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +51,10 @@ fuzz: $(MAIN) ## look for new counter-examples with hypothesis (long)
 simulate: $(MAIN) ## search schedules of many processes for anomalies, SEEDS=… of them, then each mutant in MUTANTS=… (long)
 	PYTHONPATH=src:tests .venv/bin/python -W ignore -m support.simulated $(SEEDS) --first $(FIRST)
 	PYTHONPATH=src:tests .venv/bin/python -W ignore -m support.simulated --mutants $(MUTANTS)
+
+spec: $(MAIN) $(QUINT) ## check the specifications: Quint's random runs, where there is npm, and all states in larger bounds (minutes)
+	.venv/bin/python spec/quint.py
+	PYTHONPATH=src:tests .venv/bin/python -m pytest -m "slow or not slow" tests/faults/test_specification.py
 
 bench: $(MAIN) $(SPARK4) | java ## measure beside Apache Hudi, delta-rs and delta-spark; ARGS="…" goes to the bench
 	.venv/bin/python bench/run.py $(ARGS)
@@ -105,6 +110,11 @@ $(SPARK4): requirements/base.txt requirements/spark4.txt pyproject.toml
 	@echo "installing Azurite, Azure's emulator: a minute, once"
 	@mkdir -p .azurite
 	@npm install --prefix .azurite --no-audit --no-fund --silent azurite@3.35.0 || echo "no Azurite: its tests will be skipped" >&2
+	@touch $@
+
+# Later versions of both fail under Node 20.
+build/quint/.made:
+	npm install --prefix build/quint --no-audit --no-fund --silent @informalsystems/quint@0.22.4 antlr4ts@0.5.0-alpha.4
 	@touch $@
 
 $(LOCAL): requirements/base.txt requirements/local.txt pyproject.toml

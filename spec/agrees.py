@@ -1,8 +1,8 @@
-"""Compare `commits.py` with `commits.qnt`: each step of runs that Quint made must be a step of the Python rendering.
+"""Compare a Python rendering with its Quint: each step of runs that Quint made must be a step of the rendering.
 
-build/quint/node_modules/.bin/quint run --main=right --n-traces=500 --max-samples=500 --max-steps=40 --seed=1 \
---out-itf='build/quint/{seq}.itf.json' spec/commits.qnt
-python spec/agrees.py build/quint/*.itf.json
+    python spec/agrees.py commits right build/quint/*.itf.json
+
+`quint.py` makes such runs, and compares them, for every module.
 """
 
 from __future__ import annotations
@@ -10,15 +10,33 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import commits
 
+RENDERINGS = {"commits": commits}
+
+
+class Compared(NamedTuple):
+    """What a comparison found: the number of runs, steps by action, and the steps that the rendering doesn't have."""
+
+    runs: int
+    taken: Counter[str]
+    odd: list[str]
+
+    def __str__(self) -> str:
+        steps = ", ".join(f"{name} {count}" for name, count in self.taken.most_common())
+        said = (
+            f"{self.runs} runs, {self.taken.total():,} steps, {len(self.odd)} that the rendering doesn't have: {steps}"
+        )
+        return "\n  ".join((said, *self.odd[:10]))
+
 
 def value(found: Any) -> Any:
-    """A value of the Informal Trace Format."""
+    """A value of the Informal Trace Format; records are dicts."""
     if isinstance(found, list):
         return tuple(map(value, found))
     if not isinstance(found, dict):
@@ -26,38 +44,44 @@ def value(found: Any) -> Any:
     if "#bigint" in found:
         return int(found["#bigint"])
     if "#set" in found:
-        return frozenset(map(value, found["#set"]))
+        return frozenset(map(_hashable, map(value, found["#set"])))
     if "#map" in found:
         return {value(key): value(each) for key, each in found["#map"]}
     return {key: value(each) for key, each in found.items()}
 
 
-def table(state: dict[str, Any]) -> commits.Table:
-    """A state of a trace."""
-    found = next(value(each) for key, each in state.items() if key.endswith("::t"))
-    writers = {
-        w: commits.Writer(**{**each, "group": frozenset({each["group"]})}) for w, each in found["writers"].items()
-    }
-    keepers = {k: commits.Keeper(**each) for k, each in found["keepers"].items()}
-    return commits.Table(**{**found, "writers": writers, "keepers": keepers, "most": 3})
+def _hashable(found: Any) -> Any:
+    return tuple(sorted(found.items())) if isinstance(found, dict) else found
+
+
+def compare(specification: str, module: str, paths: Iterable[str | Path]) -> Compared:
+    """Compare runs of a module with the rendering of its specification."""
+    spec = RENDERINGS[specification]
+    rules = spec.MODULES[module]
+    runs, taken, odd = 0, Counter[str](), []
+    for path in paths:
+        runs += 1
+        found = [next(value(each) for key, each in state.items() if key.endswith("::t")) for state in _states(path)]
+        tables = [spec.table_of(each, rules) for each in found]
+        for number, (before, after) in enumerate(pairwise(tables)):
+            name = next((name for name, each in spec.steps(before) if each == after), None)
+            taken[name.split()[0] if name else "none"] += 1
+            broken = spec.broken_invariant(after) if rules == spec.MODULES["right"] else None
+            if name is None or broken is not None:
+                odd.append(f"{path}: step {number}: {name}, {broken}")
+    return Compared(runs, taken, odd)
+
+
+def _states(path: str | Path) -> list[dict[str, Any]]:
+    return list(json.loads(Path(path).read_text())["states"])
 
 
 def main() -> int:
-    """Compare traces; the number of steps that the rendering doesn't have."""
-    taken, odd = Counter[str](), 0
-    for path in sys.argv[1:]:
-        states = [table(each) for each in json.loads(Path(path).read_text())["states"]]
-        for number, (before, after) in enumerate(pairwise(states)):
-            name = next((name for name, found in commits.steps(before) if found == after), None)
-            taken[name.split()[0] if name else "none"] += 1
-            if name is None or commits.broken_invariant(after):
-                odd += 1
-                print(f"{path}: step {number}: {name}, {commits.broken_invariant(after)}")
-    print(
-        f"{len(sys.argv) - 1} runs, {sum(taken.values())} steps, {odd} that the rendering doesn't have: {dict(taken)}"
-    )
-    return odd
+    """Compare the runs that the command line names."""
+    found = compare(*sys.argv[1:3], sys.argv[3:])
+    print(found)
+    return 1 if found.odd else 0
 
 
 if __name__ == "__main__":
-    sys.exit(1 if main() else 0)
+    sys.exit(main())

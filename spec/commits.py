@@ -1,4 +1,4 @@
-"""The actions of `commits.qnt`, module `right`, in Python, by the same names: for traces of other programs.
+"""The actions of `commits.qnt` in Python, by the same names: for traces of other programs and a search of all states.
 
 Each action takes the table and returns the table after it, or None where it isn't enabled. Writers, keepers and file
 groups may be any values, of any number; a writer may write several file groups. `agrees.py` compares the two.
@@ -8,10 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
 
 NOBODY = 0
+QUINT_MISHAPS = 3
+"""MISHAPS of `commits.qnt`."""
 AT_WORK = frozenset({"planned", "written", "listed", "checked", "half"})
 """Phases in which a writer may die or abort."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which rules hold: the constants of `commits.qnt`."""
+
+    verifies: bool = True
+    heeds_rollbacks: bool = True
+    checks_conflicts: bool = True
+    metadata_first: bool = True
+
+
+MODULES = {
+    "right": Rules(),
+    "blind": Rules(verifies=False),
+    "deaf": Rules(heeds_rollbacks=False),
+    "rash": Rules(checks_conflicts=False),
+    "late": Rules(metadata_first=False),
+}
+"""The modules of `commits.qnt`."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +74,18 @@ class Table:
     gone: frozenset[Hashable] = frozenset()
     mishaps: int = 0
     most: int | None = None
+    rules: Rules = MODULES["right"]
+
+    @property
+    def key(self) -> Hashable:
+        """What tells states of one search apart."""
+        of_processes = *self.writers.values(), *self.keepers.values()
+        of_storage = self.holder, self.inflight, self.completed, self.told, self.files, self.metadata
+        return of_processes, of_storage, self.rollbacks, self.gone, self.mishaps
+
+    def is_held(self, p: Hashable) -> bool:
+        """Whether a process has the lock, or doesn't look."""
+        return not self.rules.verifies or self.holder == p
 
     def writes(self, w: Hashable, **changes: object) -> Table:
         """Return the table with a writer changed."""
@@ -105,15 +141,15 @@ def check(t: Table, w: Hashable) -> Table | None:
     own = t.writers[w]
     if own.phase != "listed":
         return None
-    conflict = any(t.writers[c].group & own.group for c in own.listed - own.seen)
-    if conflict or not own.there or w in own.going:
+    conflict = t.rules.checks_conflicts and any(t.writers[c].group & own.group for c in own.listed - own.seen)
+    if conflict or not own.there or (t.rules.heeds_rollbacks and w in own.going):
         return t.writes(w, phase="failed").freed(w).without(w)
     return t.writes(w, phase="checked")
 
 
 def lose(t: Table, w: Hashable) -> Table | None:
     """Undo what it did, having lost the lock."""
-    if t.writers[w].phase not in {"checked", "half"} or t.holder == w or t.holder != NOBODY:
+    if t.writers[w].phase not in {"checked", "half"} or not t.rules.verifies or t.holder != NOBODY:
         return None
     failed = t.writes(w, phase="failed")
     return failed if w in t.completed else failed.without(w)
@@ -129,17 +165,24 @@ def abort(t: Table, w: Hashable) -> Table | None:
 
 def complete_metadata(t: Table, w: Hashable) -> Table | None:
     """Complete its deltacommit of the metadata table."""
-    if t.writers[w].phase != "checked" or t.holder != w:
+    first = t.rules.metadata_first
+    if t.writers[w].phase != ("checked" if first else "half") or not t.is_held(w):
         return None
-    return replace(t.writes(w, phase="half"), metadata=t.metadata | {w})
+    added = replace(t, metadata=t.metadata | {w})
+    return added.writes(w, phase="half") if first else _acknowledged(added, w)
 
 
 def complete(t: Table, w: Hashable) -> Table | None:
     """Become visible."""
-    if t.writers[w].phase != "half" or t.holder != w:
+    first = t.rules.metadata_first
+    if t.writers[w].phase != ("half" if first else "checked") or not t.is_held(w):
         return None
-    visible = replace(t, completed=(*t.completed, w), inflight=t.inflight - {w}, told=t.told | {w})
-    return visible.writes(w, phase="done").freed(w)
+    visible = replace(t, completed=(*t.completed, w), inflight=t.inflight - {w})
+    return _acknowledged(visible, w) if first else visible.writes(w, phase="half")
+
+
+def _acknowledged(t: Table, w: Hashable) -> Table:
+    return replace(t.writes(w, phase="done"), told=t.told | {w}).freed(w)
 
 
 def die(t: Table, w: Hashable) -> Table | None:
@@ -167,7 +210,7 @@ def begin_rollback(t: Table, k: Hashable, target: Hashable) -> Table | None:
 def hide(t: Table, k: Hashable) -> Table | None:
     """Delete the files of the instant."""
     keeper = t.keepers[k]
-    if keeper.phase != "begun" or t.holder != k:
+    if keeper.phase != "begun" or not t.is_held(k):
         return None
     left = tuple(c for c in t.completed if c != keeper.target)
     return replace(t.keeps(k, Keeper("hidden", keeper.target)), completed=left, files=t.files - {keeper.target})
@@ -176,7 +219,7 @@ def hide(t: Table, k: Hashable) -> Table | None:
 def end_rollback(t: Table, k: Hashable) -> Table | None:
     """Complete the rollback."""
     keeper = t.keepers[k]
-    if keeper.phase != "hidden" or t.holder != k:
+    if keeper.phase != "hidden" or not t.is_held(k):
         return None
     one = {keeper.target}
     after = replace(t, metadata=t.metadata - one, inflight=t.inflight - one, rollbacks=t.rollbacks - one)
@@ -198,6 +241,20 @@ def expire(t: Table) -> Table | None:
     stands = t.keepers[t.holder].phase != "idle" if t.holder in t.keepers else t.writers[t.holder].phase != "dead"
     after = t.goes_wrong(int(stands))
     return None if after is None else replace(after, holder=NOBODY)
+
+
+def first_tables(rules: Rules, writers: int, keepers: int, mishaps: int) -> Iterator[Table]:
+    """Yield the states that a search begins with: each writer writes one of two file groups."""
+    for groups in product((1, 2), repeat=writers):
+        at_work = {w: Writer(group=frozenset({group})) for w, group in enumerate(groups, 1)}
+        yield Table(at_work, {11 + k: Keeper() for k in range(keepers)}, most=mishaps, rules=rules)
+
+
+def table_of(state: Mapping[str, Any], rules: Rules) -> Table:
+    """A state that Quint made."""
+    writers = {w: Writer(**{**each, "group": frozenset({each["group"]})}) for w, each in state["writers"].items()}
+    keepers = {k: Keeper(**each) for k, each in state["keepers"].items()}
+    return Table(**{**state, "writers": writers, "keepers": keepers}, most=QUINT_MISHAPS, rules=rules)
 
 
 def steps(t: Table) -> Iterator[tuple[str, Table]]:

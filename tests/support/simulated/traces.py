@@ -7,12 +7,9 @@ specification. A rollback's changes of files, and those of a write, count as one
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pudi.format import TABLE_LOCK, Action, decode_rollback_plan, parse_instant_file
@@ -20,23 +17,11 @@ from pudi.format import State as InstantState
 from support.simulated.judge import anomalies
 from support.simulated.run import Checked, Played
 from support.simulated.world import Note
+from support.specifications import specification
 
+SPEC = specification("commits")
 _WRITES = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT}
 _MADE = {"create", "put", "replace"}
-
-
-def _specification() -> Any:
-    """The module `spec/commits.py`, which isn't in a package."""
-    path = Path(__file__).parents[3] / "spec" / "commits.py"
-    found = importlib.util.spec_from_file_location("specification_of_commits", path)
-    assert found is not None
-    assert found.loader is not None
-    module = sys.modules[found.name] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-SPEC = _specification()
 
 
 def verdict(played: Played) -> list[str]:

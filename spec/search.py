@@ -1,0 +1,36 @@
+"""Visit all states of a specification within small bounds, breadth first, and check each invariant in each of them.
+
+    python spec/search.py commits right --writers 2 --keepers 1 --mishaps 2
+
+A state that breaks an invariant is shown with the shortest way to it. README.md has results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import commits
+from visit import visit
+
+SPECIFICATIONS = {"commits": commits}
+
+
+def main() -> int:
+    """Search as the command line says."""
+    parser = argparse.ArgumentParser(prog="spec/search.py", description=__doc__)
+    parser.add_argument("specification", choices=SPECIFICATIONS)
+    parser.add_argument("module", help="a module of the specification, such as right")
+    parser.add_argument("--writers", type=int, default=2)
+    parser.add_argument("--keepers", type=int, default=1)
+    parser.add_argument("--mishaps", type=int, default=1)
+    given = parser.parse_args()
+    spec = SPECIFICATIONS[given.specification]
+    first = spec.first_tables(spec.MODULES[given.module], given.writers, given.keepers, given.mishaps)
+    found = visit(first, spec.steps, spec.broken_invariant)
+    print(found)
+    return 0 if found.broken is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
