@@ -274,8 +274,9 @@ def test_what_a_clean_has_removed_is_an_error(tmp_path: Path, kind: str, mode: s
     done = on.clean(options={"hoodie.clean.commits.retained": "1", "hoodie.clean.policy": "KEEP_LATEST_COMMITS"})
     assert done is not None
     assert [row["op"] for row in feed(on, since=times[-2])] == ["u"]
-    with pytest.raises(pudi.NotFoundError, match="cleaner removed it"):
+    with pytest.raises(pudi.NotFoundError, match="cleaner removed it") as caught:
         on.changes(format="cdc")
+    assert caught.value.table == on.path
 
 
 def test_what_is_archived_is_an_error(tmp_path: Path) -> None:

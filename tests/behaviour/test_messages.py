@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,19 @@ def test_missing_credentials_are_told_as_such_and_soon(monkeypatch: pytest.Monke
         pudi.Table("s3://somebodys-bucket/trips", storage_options=nobody)
     assert not caught.value.retryable
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path, wrong: pudi.Table(path, options=wrong),
+        lambda path, wrong: pudi.Table(path).delete(where="id = 1", options=wrong),
+        lambda path, wrong: pudi.create(path, {"id": "bigint"}, record_key="id", options=wrong),
+        lambda path, wrong: pudi.spark.batch_writer(path, **wrong),
+        lambda path, wrong: pudi.spark.read(None).options(**wrong).load(path),
+    ],
+)
+def test_an_unknown_option_names_the_table(trips: pudi.Table, use: Callable[[str, dict[str, str]], object]) -> None:
+    with pytest.raises(pudi.InvalidArgumentError, match=r"did you mean hoodie\.compact\.inline") as caught:
+        use(trips.path, {"hoodie.compact.inlin": "true"})
+    assert caught.value.table == trips.path

@@ -58,7 +58,7 @@ def create_table(
         columns, {"record_key": record_key, "partition_by": partition_by, "ordering": ordering}, storage.root
     )
     table_name = name or storage.root.rstrip("/").rpartition("/")[2]
-    resolved = resolve(options)
+    resolved = resolve(options, table=storage.root)
     config = TableConfig.new(
         name=table_name,
         create_schema=arrow_to_avro(columns, table_name),

@@ -203,6 +203,11 @@ class _Binder:
         config = meta.config
         self._fixed = tuple(dict.fromkeys((*config.record_key_fields, *config.partition_fields)))
         self._sides = {TARGET: table, SOURCE: source}
+        if request.source.lower() == request.target.lower():
+            raise InvalidArgumentError(
+                f"the source and the table are both called {request.source}: give one of them another alias",
+                table=self._root,
+            )
 
     def _rows(self, sides: Sequence[str]) -> pa.Schema:
         """The joined rows that have some sides."""
@@ -356,17 +361,37 @@ class _Binder:
         named = {self._request.source.lower(): SOURCE, self._request.target.lower(): TARGET}
         side = named.get(first.lower()) if rest else None
         if side is None:
-            holders = [each for each in sides if first.lower() in {name.lower() for name in self._sides[each].names}]
-            if len(holders) != 1:
-                why = "is a column of both sides" if holders else "is no column"
-                raise InvalidArgumentError(
-                    f"{column} {why}: write {self._request.source}.{first} or {self._request.target}.{first}"
-                )
-            return Column((holders[0], *column.path))
+            return Column((self._holder(column, sides), *column.path))
         if side not in sides:
             one, other = ("source", "table") if side == TARGET else ("table", "source")
             raise InvalidArgumentError(f"{column} is unknown for rows of the {one} that match no row of the {other}")
+        if self._field(side, rest[0]) is None:
+            raise InvalidArgumentError(f"there is no column {column}; {self._known(side)}")
         return Column((side, *rest))
+
+    def _holder(self, column: Column, sides: Sequence[str]) -> str:
+        """The side that has a column whose first name is none of the aliases."""
+        first, *rest = column.path
+        source, target = self._request.source, self._request.target
+        fields = {each: self._field(each, first) for each in sides}
+        holders = [side for side, f in fields.items() if f is not None and (not rest or pa.types.is_nested(f.type))]
+        if len(holders) == 1:
+            return holders[0]
+        if holders:
+            raise InvalidArgumentError(
+                f"{column} is a column of both sides: write {source}.{first} or {target}.{first}"
+            )
+        if rest:
+            raise InvalidArgumentError(f"{column}: {first} is neither the source ({source}) nor the table ({target})")
+        raise InvalidArgumentError(f"there is no column {column}; {'; '.join(map(self._known, sides))}")
+
+    def _field(self, side: str, name: str) -> pa.Field | None:
+        return next((field for field in self._sides[side] if field.name.lower() == name.lower()), None)
+
+    def _known(self, side: str) -> str:
+        """The columns of a side, for an error."""
+        who = f"the source ({self._request.source})" if side == SOURCE else f"the table ({self._request.target})"
+        return f"{who} has {', '.join(self._sides[side].names)}"
 
     def _named(self, make: Callable[[], Any], what: str) -> Any:
         try:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.option import Option, Scope, Status, Value, text_of
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, naming
 
 _T = TypeVar("_T", bound=Value | None)
 
@@ -90,12 +90,13 @@ def without_table_options(given: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in given.items() if key not in of_table}
 
 
-def resolve(*layers: Mapping[str, str] | None) -> Options:
+def resolve(*layers: Mapping[str, str] | None, table: str | None = None) -> Options:
     """Resolve maps of options; an earlier layer wins over a later one, all of them over the defaults.
 
     Args:
         layers: Hudi's keys and their values as text (Python's own bool, int and float are taken too), the verb's
             options first, then the table's. None is an empty layer.
+        table: location of the table that they are about, for errors; None if none is known.
 
     Raises:
         InvalidArgumentError: an unknown key (the nearest is suggested), a value that does not parse, or one setting
@@ -104,10 +105,11 @@ def resolve(*layers: Mapping[str, str] | None) -> Options:
     """
     given: dict[str, Value] = {}
     named: dict[str, str] = {}
-    for layer in reversed([layer for layer in layers if layer]):
-        values, names = _resolve_layer(layer)
-        given.update(values)
-        named.update(names)
+    with naming(None, table):
+        for layer in reversed([layer for layer in layers if layer]):
+            values, names = _resolve_layer(layer)
+            given.update(values)
+            named.update(names)
     return Options(given, named)
 
 

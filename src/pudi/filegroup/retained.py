@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 @contextmanager
 def naming_retained(store: TimelineStore) -> Iterator[None]:
-    """Add to the error of a file that is gone which states of the table are still readable.
+    """Add to the error of a file that is gone which table it is and which of its states are still readable.
 
     Args:
         store: the table's timeline.
@@ -27,6 +27,7 @@ def naming_retained(store: TimelineStore) -> Iterator[None]:
         text = _text(store) if type(error) is NotFoundError else ""
         if text and text not in error.message:
             error.message = f"{error.message}; {text}"
+        error.table = error.table or store.storage.root
         raise
 
 

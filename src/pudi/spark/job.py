@@ -96,12 +96,12 @@ class WriteJob:
         Args:
             schema: its columns then.
         """
-        return self.table() or self._create(schema, resolve(self.options))
+        return self.table() or self._create(schema, resolve(self.options, table=self.path))
 
     def _run(
         self, frame: Any, mode: SaveMode, extra_metadata: Mapping[str, str] | None, since: str | None
     ) -> CommitResult | None:
-        resolved = resolve(self.options)
+        resolved = resolve(self.options, table=self.path)
         operation = Operation[resolved[WriteOptions.operation].upper()]
         deletes = operation in {Operation.DELETE, Operation.DELETE_PARTITION}
         if deletes and mode is not SaveMode.APPEND:

@@ -10,7 +10,7 @@ from typing import Any
 from pudi.action import MetaClient
 from pudi.config import FormatOptions, Option, names_in, spelled
 from pudi.config.option import text_of
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError, naming
 from pudi.scan.feed import BatchLimits, newest_offset
 from pudi.spark.streaming.batches import ChangedRows, ChangesRequest
 from pudi.table import Table
@@ -64,7 +64,8 @@ class ReadRequest:
         if not path:
             raise InvalidArgumentError("format('pudi') needs a path: .load(path), or USING pudi LOCATION 'path' in SQL")
         view = FormatOptions(values)
-        _check_query(view)
+        with naming(None, path):
+            _check_query(view)
         both = {**(storage_options or {}), **storage}
         return cls(path, view, others, both or None, in_catalog)
 

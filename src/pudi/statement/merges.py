@@ -227,9 +227,15 @@ class _Merging:
         theirs = {name.lower() for name in self.columns.names}
         for column in node.find_all(exp.Column):
             side = column.table.lower()
-            if side == self.source.lower() or (not side and column.name.lower() in theirs - mine):
+            if side == self.source.lower():
+                if column.name.lower() not in theirs:
+                    raise InvalidArgumentError(
+                        f"there is no column {column.sql('spark')}; the source has {', '.join(self.columns.names)}",
+                        table=self.table.path,
+                    )
                 continue
-            return False
+            if side or column.name.lower() not in theirs - mine:
+                return False
         return True
 
     def _compute(self, sql: str, column: pa.Field | None = None) -> str:

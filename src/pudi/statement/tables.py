@@ -238,7 +238,9 @@ def _set_properties(session: Session, statement: Alter, table: Table) -> None:
     fixed = [key for key in statement.properties if _is_kept(key) or key.lower() in _SHORT]
     if fixed:
         raise NotSupportedError(f"{fixed[0]} says what the table is: it can't be set later", table=table.path)
-    resolve({key: value for key, value in statement.properties.items() if key.startswith(KEY_PREFIXES)})
+    resolve(
+        {key: value for key, value in statement.properties.items() if key.startswith(KEY_PREFIXES)}, table=table.path
+    )
     session.catalog.add(statement.table, Entry(entry.path, {**entry.properties, **statement.properties}))
 
 

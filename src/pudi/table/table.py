@@ -65,7 +65,7 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self._options = dict(options or {})
-        resolved = resolve(self._options)
+        resolved = resolve(self._options, table=os.fspath(path))
         self._meta = MetaClient.open(os.fspath(path), storage_options, self._options)
         check_consistent(self._meta.config, resolved, self._meta.storage.root)
         check_index(self._meta, resolved)
@@ -239,7 +239,7 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
                 nested.
             NotFoundError: the cleaner has removed what the table was then.
         """
-        resolved = resolve(self._options)
+        resolved = resolve(self._options, table=self.path)
         side = None if keys is None else small_side(keys, self.path)
         return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolved, limit, side)
 

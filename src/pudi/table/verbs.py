@@ -249,7 +249,7 @@ class Verbs:
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """The table and the options of one call."""
-        resolved = resolve(options, self._options)
+        resolved = resolve(options, self._options, table=self._path)
         meta = self._meta
         if options and resolve_only(options, OPENING_OPTIONS).given:
             meta = meta.for_verb({**self._options, **options})

@@ -209,7 +209,8 @@ def stream_writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> 
 
 def resolve_writer(options: Mapping[str, str]) -> Any:
     """Resolve the options of a write."""
-    return resolve(ReadRequest.of(options).options)
+    request = ReadRequest.of(options)
+    return resolve(request.options, table=request.path)
 
 
 def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool) -> StagedWrite:
@@ -217,7 +218,7 @@ def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool) -> Sta
     reads = set(request.view.given) - {FormatOptions.meta_fields.key}
     if reads:
         raise InvalidArgumentError(f"{sorted(reads)[0]} is an option of reads", table=request.path)
-    resolved = resolve(request.options)
+    resolved = resolve(request.options, table=request.path)
     operation = Operation[resolved[WriteOptions.operation].upper()]
     options = dict(request.options)
     if overwrite and operation not in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:

@@ -110,15 +110,15 @@ def make_writer(
     path: str | os.PathLike[str], options: Mapping[str, str], storage_options: Mapping[str, str] | None
 ) -> BatchWriter:
     """Return the writer of a query's batches; arguments and errors as `batch_writer`."""
-    given = _with_compaction(options)
+    given = _with_compaction(options, os.fspath(path))
     resolved = resolve(given)
     job = WriteJob(os.fspath(path), given, storage_options)
     return BatchWriter(job, Progress(resolved[WriteOptions.stream_identifier]), resolved[WriteOptions.stream_query])
 
 
-def _with_compaction(given: Mapping[str, str]) -> dict[str, str]:
+def _with_compaction(given: Mapping[str, str], table: str) -> dict[str, str]:
     """Options with those by which streams compact beside their batches (HoodieStreamingSink, ASYNC_COMPACT_ENABLE)."""
-    resolved = resolve(given)
+    resolved = resolve(given, table=table)
     compacts = resolved[CompactionOptions.services] and not resolved[CompactionOptions.not_in_streams]
     asked = resolved.explicit(CompactionOptions.run_async)
     wanted = compacts if asked is None else asked and not resolved[CompactionOptions.not_in_streams]

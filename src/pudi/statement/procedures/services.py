@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pudi.config import ArchiveOptions, CleanOptions, ClusteringOptions, TtlOptions
+from pudi.config import ArchiveOptions, CleanOptions, ClusteringOptions, TtlOptions, check_compactable
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
 from pudi.table import Table
@@ -29,6 +29,7 @@ def _refuse(arguments: Arguments, procedure: str, name: str, default: object = N
 def _run_compaction(arguments: Arguments) -> Rows:
     _refuse(arguments, "run_compaction", "limit")
     table, op = arguments.table, arguments.text("op").lower()
+    check_compactable(table.config, table.path)
     options = arguments.options()
     if op == "schedule":
         instant = table.schedule("compaction", options=options)
@@ -49,6 +50,11 @@ def _run_compaction(arguments: Arguments) -> Rows:
     table.run_pending(spark=arguments.spark, options=options)
     done = {row[0]: row for row in _plans(table, "compaction", 1 << 30)}
     return [done.get(row[0], row)[:3] for row in pending]
+
+
+def _show_compaction(arguments: Arguments) -> Rows:
+    check_compactable(arguments.table.config, arguments.table.path)
+    return [row[:3] for row in _plans(arguments.table, "compaction", arguments.number("limit"))]
 
 
 def _run_clustering(arguments: Arguments) -> Rows:
@@ -161,8 +167,7 @@ PROCEDURES = (
         _COMPACTION, _run_compaction,
     ),
     Procedure(
-        "show_compaction", "Table.service_plans", (TABLE, PATH, limit(20)), _COMPACTION,
-        lambda a: [row[:3] for row in _plans(a.table, "compaction", a.number("limit"))],
+        "show_compaction", "Table.service_plans", (TABLE, PATH, limit(20)), _COMPACTION, _show_compaction,
     ),
     Procedure(
         "run_clustering", "Table.cluster",
