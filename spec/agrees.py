@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import commits
+import services
 
-RENDERINGS = {"commits": commits}
+RENDERINGS = {"commits": commits, "services": services}
 
 
 class Compared(NamedTuple):

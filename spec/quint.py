@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import services
 from agrees import compare
 
 HERE = Path(__file__).parent
@@ -35,6 +36,7 @@ class Specification(NamedTuple):
 SPECIFICATIONS = (
     Specification("commits", ("blind", "deaf", "rash", "late"), 10_000, 100_000, 40, compared=500),
     Specification("buckets", ("by_request", "own_ids", "unlooked", "same_id"), 1_000, 100_000, 30),
+    Specification("services", tuple(services.MODULES)[1:], 1_000, 5_000, 40, compared=200),
 )
 
 

@@ -5,58 +5,113 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from support.specifications import specification
 
-COMMITS = specification("commits")
+COMMITS, SERVICES = specification("commits"), specification("services")
 visit = specification("visit").visit
 
+SMALL = {"writers": 2, "keepers": 1, "mishaps": 2}
+LEFT_OUT = {
+    "blind": "acknowledged_stay",
+    "deaf": "acknowledged_stay",
+    "rash": "serialisable",
+    "late": "metadata_follows",
+}
 
-def search_commits(module: str, writers: int, keepers: int, mishaps: int) -> object:
-    first = COMMITS.first_tables(COMMITS.MODULES[module], writers, keepers, mishaps)
-    return visit(first, COMMITS.steps, COMMITS.broken_invariant)
+ALONE = {"writers": 2, "keepers": 1, "mishaps": 0}
+TAKEN_OVER = {"writers": 1, "keepers": 2, "mishaps": 1}
+SAVED_EARLY = {
+    **ALONE,
+    "plans": 2,
+    "groups": 2,
+    "story": ("schedule 1 cluster 1", "plan 1 2 False", "complete 1", "save", "lease 11 1", "write 11", "end 11"),
+}
+"""A savepoint is made while a clustering is pending, which then completes."""
+SERVICES_LEFT_OUT: dict[str, tuple[str, dict[str, Any]]] = {
+    "rash": ("nothing_lost", ALONE),
+    "trespassing": ("nothing_lost", ALONE),
+    "double": ("files_stay", TAKEN_OVER),
+    "same_names": ("files_stay", TAKEN_OVER),
+    "uncapped": ("writes_have_files", ALONE),
+    "greedy": ("writes_have_files", ALONE),
+    "prompt": ("writes_have_files", ALONE),
+    "unsaved": ("files_stay", ALONE),
+    "named_only": ("files_stay", SAVED_EARLY),
+}
+
+
+def search(spec: Any, module: str, bounds: dict[str, Any]) -> Any:
+    return visit(spec.first_tables(spec.MODULES[module], **bounds), spec.steps, spec.broken_invariant)
 
 
 @pytest.mark.parametrize(
-    ("writers", "keepers", "mishaps"),
+    "bounds",
     [
-        (2, 1, 2),
-        (2, 2, 2),
-        (3, 1, 1),
-        pytest.param(2, 2, 3, marks=pytest.mark.slow),
-        pytest.param(3, 1, 2, marks=pytest.mark.slow),
+        SMALL,
+        {**SMALL, "keepers": 2},
+        pytest.param({"writers": 3, "keepers": 1, "mishaps": 1}, marks=pytest.mark.slow),
+        pytest.param({"writers": 2, "keepers": 2, "mishaps": 3}, marks=pytest.mark.slow),
+        pytest.param({"writers": 3, "keepers": 1, "mishaps": 2}, marks=pytest.mark.slow),
     ],
+    ids=str,
 )
-def test_no_state_of_commits_breaks_an_invariant(writers: int, keepers: int, mishaps: int) -> None:
-    found = search_commits("right", writers, keepers, mishaps)
-    assert found.broken is None, str(found)  # type: ignore[attr-defined]
+def test_no_state_of_commits_breaks_an_invariant(bounds: dict[str, Any]) -> None:
+    found = search(COMMITS, "right", bounds)
+    assert found.broken is None, str(found)
+
+
+@pytest.mark.parametrize("module", LEFT_OUT)
+def test_a_rule_of_commits_that_is_left_out_breaks_an_invariant(module: str) -> None:
+    found = search(COMMITS, module, SMALL)
+    assert found.broken == LEFT_OUT[module], str(found)
 
 
 @pytest.mark.parametrize(
-    ("module", "invariant"),
+    "bounds",
     [
-        ("blind", "acknowledged_stay"),
-        ("deaf", "acknowledged_stay"),
-        ("rash", "serialisable"),
-        ("late", "metadata_follows"),
+        ALONE,
+        TAKEN_OVER,
+        SAVED_EARLY,
+        pytest.param({**TAKEN_OVER, "plans": 2}, marks=pytest.mark.slow),
+        pytest.param({**ALONE, "groups": 2}, marks=pytest.mark.slow),
     ],
+    ids=str,
 )
-def test_a_rule_of_commits_that_is_left_out_breaks_an_invariant(module: str, invariant: str) -> None:
-    found = search_commits(module, 2, 1, 2)
-    assert found.broken == invariant, str(found)  # type: ignore[attr-defined]
+def test_no_state_of_services_breaks_an_invariant(bounds: dict[str, Any]) -> None:
+    found = search(SERVICES, "right", bounds)
+    assert found.broken is None, str(found)
 
 
-def test_every_module_of_commits_is_searched() -> None:
-    assert COMMITS.MODULES.keys() == {"right", "blind", "deaf", "rash", "late"}
+@pytest.mark.parametrize("module", SERVICES_LEFT_OUT)
+def test_a_rule_of_services_that_is_left_out_breaks_an_invariant(module: str) -> None:
+    invariant, bounds = SERVICES_LEFT_OUT[module]
+    found = search(SERVICES, module, bounds)
+    assert found.broken == invariant, str(found)
+
+
+def test_every_rule_is_left_out() -> None:
+    assert COMMITS.MODULES.keys() == {"right", *LEFT_OUT}
+    assert SERVICES.MODULES.keys() == {"right", *SERVICES_LEFT_OUT}
 
 
 def test_states_have_commits_and_rollbacks() -> None:
     """A search that gets nowhere would find nothing either."""
 
-    def got_somewhere(table: object) -> str | None:
-        done = table.completed and table.gone and table.mishaps == 1  # type: ignore[attr-defined]
-        return "found" if done else None
+    def got_somewhere(table: Any) -> str | None:
+        return "found" if table.completed and table.gone and table.mishaps == 1 else None
 
     found = visit(COMMITS.first_tables(COMMITS.MODULES["right"], 2, 1, 1), COMMITS.steps, got_somewhere)
     assert found.broken == "found"
+
+
+def test_states_have_services() -> None:
+    def got_somewhere(table: Any) -> str | None:
+        kinds = {commit.kind for commit in table.commits}
+        return "found" if kinds == {"write", "compact"} and table.cleaned and table.saved else None
+
+    found = visit(SERVICES.first_tables(SERVICES.MODULES["right"], **ALONE), SERVICES.steps, got_somewhere)
+    assert found.broken == "found", str(found)
