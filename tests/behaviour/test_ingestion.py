@@ -159,7 +159,7 @@ def test_bad_records_are_refused_or_kept(tmp_path: Path) -> None:
     lines = [*good[:100], bad[0], *good[100:200], *bad[1:3], *good[200:], bad[3]]
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.json").write_text("\n".join(lines))
-    with pytest.raises(pudi.CorruptError, match=r"3 of its records can't be taken in, the first at 101.*a.json"):
+    with pytest.raises(pudi.CorruptError, match=r"3 records of .*, the first at line 101: JSON .*[^0-9]; .*a.json"):
         job(tmp_path, schema=SCHEMA).run()
     assert not (tmp_path / "t").exists()
     assert job(tmp_path, schema=SCHEMA, error_table=tmp_path / "bad").run() == 1
@@ -217,6 +217,32 @@ def test_json_has_every_type_that_a_schema_asks_for(tmp_path: Path) -> None:
         {**dict.fromkeys(schema.names), "id": 3, "new": 5},
     ]
     assert [(row["position"], row["record"]) for row in read(tmp_path, "bad")] == [(2, json.dumps(lines[1]))]
+
+
+def test_what_contradicts_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    with pytest.raises(pudi.NotFoundError, match="no such folder"):
+        Ingestion(FileSource(tmp_path / "scr", "json"), tmp_path / "t", record_key="id").run()
+    job(tmp_path).run()
+    for given, message in (
+        ({"record_key": "ts"}, "record_key=ts is for a new table, and the table has id"),
+        ({"ordering": "fare"}, "ordering=fare"),
+        ({"partition_by": "city"}, "partition_by=city is for a new table, and the table has none"),
+        ({"error_table": f"{tmp_path}/t/"}, "error_table is the target"),
+    ):
+        with pytest.raises(pudi.InvalidArgumentError, match=message):
+            job(tmp_path, **given)
+    with pytest.raises(pudi.InvalidArgumentError, match="one table"):
+        Ingestion(TableSource(tmp_path / "t"), tmp_path / "t")
+    other = Ingestion(TableSource(tmp_path / "t"), tmp_path / "u", record_key="id")
+    other.run()
+    with pytest.raises(pudi.InvalidArgumentError, match=r"'[0-9]{17}' isn't the time of a file"):
+        Ingestion(FileSource(tmp_path / "src", "json"), tmp_path / "u").run()
+    with pytest.raises(pudi.InvalidArgumentError, match=r"'[0-9]{13}' isn't the time of a commit"):
+        Ingestion(TableSource(tmp_path / "u"), tmp_path / "t").run()
+    put(tmp_path / "src" / "b.json", [{"id": None, "ts": 1, "fare": 1.0, "city": "nyc"}])
+    with pytest.raises(pudi.InvalidArgumentError, match="no table of bad records"):
+        job(tmp_path, error_table=tmp_path / "u").run()
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
@@ -358,6 +384,10 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     common = ["ingest", "--source", "json", "--from", str(tmp_path / "src"), "--target", str(tmp_path / "t")]
     assert "needs record_key" in run(app, common).output
     assert "operation='merge'" in run(app, [*common, "--op", "merge"]).output
+    (tmp_path / "bad.avsc").write_text("{")
+    assert "bad.avsc" in run(app, [*common, "--schema", str(tmp_path / "bad.avsc")]).output
+    no_broker = ["ingest", "--source", "kafka", "--from", "x", "--target", str(tmp_path / "t"), "--record-key", "id"]
+    assert "names no broker" in run(app, no_broker).output
     assert "module:function" in run(app, [*common, "--transform", "x"]).output
     assert "can't be made" in run(app, [*common, "--transform", "no_such_module:x"]).output
     assert "can't be read" in run(app, [*common, "--sql", "nope.sql", "--record-key", "id"]).output

@@ -1,6 +1,7 @@
 """Numbers from a rate source into a table, and its changes into another one; run and killed by test_killed_queries.py.
 
-Both steps insert without looking for keys, so that a batch that counts twice shows.
+Both steps insert without looking for keys, so that a batch that counts twice shows. With the address of a Spark Connect
+server as the last argument it is a client of this server.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pudi
 from support import spark as spark_support
 
 FOLDER, ROWS_A_BATCH, MOST = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+REMOTE = next(iter(sys.argv[4:]), "")
 INSERT = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.operation": "insert",
@@ -23,14 +25,16 @@ INSERT = {
 
 
 def main() -> None:
-    spark = spark_support.start(FOLDER / "session", {})
+    spark = _session()
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS_A_BATCH).load()
     rows = rate.filter(f"value < {MOST}").selectExpr("value AS id", "value % 7 AS part")
     writer = pudi.spark.stream_writer(rows).options(**INSERT).trigger(processingTime="100 milliseconds")
     query = writer.option("checkpointLocation", str(FOLDER / "rate-checkpoint")).start(FOLDER / "one")
     while not (FOLDER / "one" / ".hoodie" / "hoodie.properties").exists():
         assert not query.awaitTermination(1)
-    write = pudi.spark.batch_writer(FOLDER / "two", **INSERT)
+    # Connect doesn't tell which query a batch belongs to
+    named = {"pudi.streaming.query.id": "copy"} if REMOTE else {}
+    write = pudi.spark.batch_writer(FOLDER / "two", **INSERT, **named)
 
     def copy(changes: Any, number: int) -> None:
         write(changes.select("id", "part"), number)
@@ -46,6 +50,14 @@ def main() -> None:
     query.stop()
     stream.stop()
     stream.awaitTermination()
+
+
+def _session() -> Any:
+    if not REMOTE:
+        return spark_support.start(FOLDER / "session", {})
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.remote(REMOTE).getOrCreate()
 
 
 def _count(name: str) -> int:

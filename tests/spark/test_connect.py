@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,17 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from support.connect import has_connect
+
 pytestmark = pytest.mark.spark
 
 
-def _has_connect() -> bool:
-    """Whether this pyspark brings a Connect server (from 4.0 on) and its client's packages are there."""
-    found = importlib.util.find_spec("pyspark")
-    jars = Path(str(found.origin)).parent.glob("jars/spark-connect_*.jar") if found else iter(())
-    return any(jars) and all(importlib.util.find_spec(name) for name in ("grpc", "grpc_status", "pandas"))
-
-
-@pytest.mark.skipif(not _has_connect(), reason="this pyspark has no Connect server, or grpc is missing")
+@pytest.mark.skipif(not has_connect(), reason="this pyspark has no Connect server, or grpc is missing")
 def test_every_verb_works(tmp_path: Path) -> None:
     script = Path(__file__).parent / "connect_job.py"
     command = [sys.executable, str(script), str(tmp_path)]

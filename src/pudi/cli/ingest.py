@@ -13,9 +13,11 @@ from pudi.cli.common import SourceOption, StorageOption, WriteOption, errors, pa
 from pudi.cli.imports import split
 from pudi.cli.mergers import imported, register
 from pudi.context.lazy import lazy_module
-from pudi.errors import InvalidArgumentError
+from pudi.errors import CorruptError, InvalidArgumentError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pudi import ingest as package
     from pudi import schema as schemas
     from pudi.ingest import debezium as events
@@ -103,7 +105,7 @@ def ingest(
             partition_by=split(partition_by),
             ordering=split(ordering),
             table_type=table_type,
-            schema=None if schema is None else schemas.avro_to_arrow(_text("--schema", schema)),
+            schema=None if schema is None else _schema(schema),
             transforms=steps,
             error_table=error_table,
             checkpoint=checkpoint,
@@ -134,6 +136,13 @@ def _source(
         return package.TableSource(path, limit, storage, deletes)
     files = package.FileSource(path, kind.value, storage_options=storage)
     return files if limit is None else replace(files, max_bytes=limit)
+
+
+def _schema(path: str) -> pa.Schema:
+    try:
+        return schemas.avro_to_arrow(_text("--schema", path))
+    except CorruptError as error:
+        raise InvalidArgumentError(f"--schema {path!r}: {error.message}") from error
 
 
 def _text(option: str, path: str) -> str:

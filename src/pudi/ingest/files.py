@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from pudi.context import FileInfo, Storage
-from pudi.errors import InvalidArgumentError, SchemaError
+from pudi.errors import InvalidArgumentError, NotFoundError, SchemaError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed
 from pudi.ingest.source import Batch
 from pudi.ingest.spark_files import TEXT_FORMATS, frame_of, with_bad_apart
-from pudi.storage import executor_of, open_storage
+from pudi.storage import LocalStorage, executor_of, open_storage
 
 _IGNORED: Final = (".", "_")
 """Names that begin so are left out, of files and of folders (DFSPathSelector.IGNORE_FILEPREFIX_LIST)."""
 _BATCH_BYTES: Final = 512 << 20
+_LATEST_MS: Final = 10**14
+"""Milliseconds that no file has: the checkpoint of a table, an instant, has more digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,14 @@ class FileSource:
             raise InvalidArgumentError(f"format={self.format!r}: it is {', '.join(PARSERS)}")
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
-        """Return the next files; see `Source`."""
+        """Return the next files; see `Source`.
+
+        Raises:
+            NotFoundError: there is no such folder on the local disk. Object stores have no empty folders.
+        """
         storage = open_storage(self.path, self.storage_options)
+        if isinstance(storage, LocalStorage) and not Path(storage.local_root).is_dir():
+            raise NotFoundError("there is no such folder to take files from", table=storage.root)
         waiting = _waiting(storage, after)
         chosen = _chosen(waiting, self.max_bytes)
         if not chosen:
@@ -103,13 +112,12 @@ def _waiting(storage: Storage, after: Checkpoint) -> list[FileInfo]:
     Raises:
         InvalidArgumentError: the checkpoint is none of files.
     """
-    try:
-        since = int(after.value) if after.value else -1
-    except ValueError:
+    since = int(after.value) if after.value and after.value.isdecimal() else -1
+    if (after.value and since < 0) or since > _LATEST_MS:
         raise InvalidArgumentError(
             f"the checkpoint {after.value!r} isn't the time of a file in milliseconds: it's that of another source",
             table=storage.root,
-        ) from None
+        )
     seen = set(after.seen)
     found = [
         each

@@ -20,8 +20,10 @@ from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
 from pudi.ingest.checkpoints import Checkpoint, resumed
 from pudi.ingest.files import FileSource
 from pudi.ingest.source import BadRecord, Batch, Source
-from pudi.ingest.spark_files import without_keys
+from pudi.ingest.spark_files import TEXT_FORMATS, without_keys
+from pudi.ingest.table_source import TableSource
 from pudi.plan import Operation
+from pudi.storage import canonical_root
 from pudi.table import Table, create
 
 OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite", "delete")
@@ -134,8 +136,16 @@ class Ingestion:
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
             raise InvalidArgumentError(f"operation={self.operation!r}: it is {', '.join(OPERATIONS)}")
-        if self.record_key is None and self.operation in {"upsert", "delete"} and self._table() is None:
-            raise InvalidArgumentError(f"{self.operation} into a new table needs record_key")
+        target = canonical_root(os.fspath(self.target))
+        if self.error_table is not None and canonical_root(os.fspath(self.error_table)) == target:
+            raise InvalidArgumentError("error_table is the target: give a root of its own", table=target)
+        if isinstance(self.source, TableSource) and canonical_root(os.fspath(self.source.path)) == target:
+            raise InvalidArgumentError("source and target are one table", table=target)
+        table = self._table()
+        if table is not None:
+            self._check_columns(table)
+        elif self.record_key is None and self.operation in {"upsert", "delete"}:
+            raise InvalidArgumentError(f"{self.operation} into a new table needs record_key", table=target)
 
     def stop(self) -> None:
         """End `run` after the batch that it is at."""
@@ -232,6 +242,20 @@ class Ingestion:
         except TableNotFoundError:
             return None
 
+    def _check_columns(self, table: Table) -> None:
+        """Refuse columns of a new table that a table which is there contradicts."""
+        config = table.config
+        for name, given, own in (
+            ("record_key", self.record_key, config.record_key_fields),
+            ("partition_by", self.partition_by, config.partition_fields),
+            ("ordering", self.ordering, config.ordering_fields),
+        ):
+            if given is not None and _names(given) != tuple(own):
+                has = f"the table has {', '.join(own)}" if own else "the table has none"
+                raise InvalidArgumentError(
+                    f"{name}={', '.join(_names(given))} is for a new table, and {has}: leave it out", table=table.path
+                )
+
     def _columns(self, table: Table | None) -> pa.Schema | None:
         """Return the columns that formats without types are read as."""
         if self.schema is not None:
@@ -253,12 +277,18 @@ class Ingestion:
             data = data if data.num_rows else None
         if bad and self.error_table is None:
             first = bad[0]
+            count = f"{len(bad)} record{'' if len(bad) == 1 else 's'}"
             raise CorruptError(
-                f"{len(bad)} of its records can't be taken in, the first at {first.position}: {first.error}; nothing "
-                "of the batch was written. Mend them, or give an error table",
+                f"{count} of the batch can't be taken in, the first{self._place(first)}: {first.error}; nothing of the "
+                "batch was written. Mend them, or give an error table",
                 path=first.source,
             )
         return data, bad
+
+    def _place(self, bad: BadRecord) -> str:
+        """Where a bad record is in its source, for an error; Spark doesn't always say."""
+        lines = isinstance(self.source, FileSource) and self.source.format in TEXT_FORMATS
+        return "" if bad.position < 0 else f" at {'line' if lines else 'position'} {bad.position}"
 
     def _with_keys(self, data: Any, table: Table | None, batch: Batch) -> tuple[Any, list[BadRecord]]:
         """Return the records with a key, and those without, if they are kept."""
@@ -300,6 +330,12 @@ class Ingestion:
         except TableNotFoundError:
             errors = create(
                 self.error_table, _ERROR_COLUMNS, record_key="error_id", storage_options=self.storage_options
+            )
+        if errors.config.record_key_fields != (_ERROR_COLUMNS.names[0],):
+            raise InvalidArgumentError(
+                f"it's no table of bad records, which has the columns {', '.join(_ERROR_COLUMNS.names)}: give another "
+                "error table",
+                table=errors.path,
             )
         rows = [
             {

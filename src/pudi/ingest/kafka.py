@@ -18,6 +18,8 @@ from pudi.ingest.source import BadRecord, Batch
 _MOST_EVENTS: Final = 500_000
 _TIMEOUT_S: Final = 30.0
 _CHUNK: Final = 10_000
+_BROKERS: Final = frozenset({"bootstrap.servers", "metadata.broker.list"})
+"""Settings of the client that name brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class KafkaSource:
         values: decodes Avro by the schemas of a registry; None where values are JSON.
 
     Raises:
-        InvalidArgumentError: another `start`.
+        InvalidArgumentError: another `start`, or settings that name no broker.
     """
 
     topic: str
@@ -53,6 +55,10 @@ class KafkaSource:
     def __post_init__(self) -> None:
         if self.start not in {"earliest", "latest"}:
             raise InvalidArgumentError(f"start={self.start!r}: it is earliest or latest")
+        if self.client is None and not _BROKERS & set(self.config):
+            raise InvalidArgumentError(
+                "config names no broker: give bootstrap.servers (--kafka bootstrap.servers=host:9092)"
+            )
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
         """Return the next events; see `Source`.
@@ -109,7 +115,10 @@ class KafkaSource:
         except SetupError:
             raise
         except Exception as error:  # the client's, which isn't imported here
-            raise UnavailableError(f"the brokers of topic {self.topic!r} don't answer: {error}") from error
+            brokers = ", ".join(str(self.config[name]) for name in sorted(_BROKERS & set(self.config)))
+            raise UnavailableError(
+                f"the brokers of topic {self.topic!r} ({brokers}) don't answer within {_TIMEOUT_S:g} s: {error}"
+            ) from error
         if not bounds:
             raise NotFoundError(f"there is no topic {self.topic!r}")
         return bounds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,6 +25,8 @@ from pudi.schema import avro_to_arrow
 
 MOST_BAD: Final = 1000
 """Bad records that are reported one by one in one file: a file with more is damaged as a whole."""
+_ROW: Final = re.compile(r" in row \d+$")
+"""Ends Arrow's errors; it counts in what was parsed together."""
 MOST_SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
 
@@ -133,7 +136,7 @@ def parse_json(
             kept.append(numbers)
         except pa.ArrowInvalid as error:
             if len(numbers) == 1:
-                refuse(int(numbers[0]), str(error))
+                refuse(int(numbers[0]), _ROW.sub("", str(error)))
             else:
                 half = len(numbers) // 2
                 waiting += [numbers[half:], numbers[:half]]

@@ -83,6 +83,11 @@ class TableSource:
     def _since(self, table: Table, timeline: Timeline, after: Checkpoint) -> str | None:
         if after.value is None or set(after.value) == {"0"}:
             return None
+        if not after.value.isdecimal() or len(after.value) < len("yyyyMMddHHmmss"):
+            raise InvalidArgumentError(
+                f"the checkpoint {after.value!r} isn't the time of a commit: it's that of another source",
+                table=table.path,
+            )
         if after.version == 2 or not timeline.rules.has_completion_times:
             return after.value
         found = _requested_at(timeline, after.value) or _requested_at(
