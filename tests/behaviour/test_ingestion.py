@@ -23,7 +23,8 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.cli.app import app
-from pudi.ingest import FileSource, Ingestion, TableSource, sql_transform
+from pudi.ingest import Batch, FileSource, Ingestion, TableSource, sql_transform
+from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.files import CsvOptions
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("fare", pa.float64()), ("city", pa.string())])
@@ -243,6 +244,30 @@ def test_what_contradicts_is_refused_before_anything_is_read(tmp_path: Path) -> 
     put(tmp_path / "src" / "b.json", [{"id": None, "ts": 1, "fare": 1.0, "city": "nyc"}])
     with pytest.raises(pudi.InvalidArgumentError, match="no table of bad records"):
         job(tmp_path, error_table=tmp_path / "u").run()
+
+
+@pytest.mark.parametrize("operation", ["insert", "bulk_insert", "upsert"])
+def test_two_ingestions_of_one_table_count_nothing_twice(tmp_path: Path, operation: str) -> None:
+    class Beside:
+        """Lets another ingestion take each batch in first."""
+
+        def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
+            batch = FileSource(tmp_path / "src", "json").next(after, schema, spark)
+            if batch is not None:
+                job(tmp_path, operation=operation).run()
+            return batch
+
+    put(tmp_path / "src" / "a.json", rows_of(0), at=1000)
+    goes_on = job(tmp_path, operation=operation)
+    assert goes_on.run() == 1
+    put(tmp_path / "src" / "b.json", rows_of(5), at=1001)
+    with pytest.raises(pudi.ChangedSinceError, match="another process runs it too"):
+        Ingestion(Beside(), tmp_path / "t", operation=operation).run()
+    put(tmp_path / "src" / "c.json", rows_of(10), at=1002)
+    with pytest.raises(pudi.ChangedSinceError):  # it began before the other one
+        goes_on.run()
+    assert job(tmp_path, operation=operation).run() == 1
+    assert [row["id"] for row in read(tmp_path)] == sorted(row["id"] for row in rows_of(0, 15))
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:

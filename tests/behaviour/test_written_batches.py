@@ -39,6 +39,24 @@ def test_a_batch_is_written_once_by_any_process(tmp_path: Path) -> None:
     assert _ids(path) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_batch_that_two_runs_of_a_query_write_at_a_time(tmp_path: Path, first: int) -> None:
+    """A server that stops a run starts the next one while the process that writes its batch still lives."""
+    path = tmp_path / "t"
+    for batch in range(first):
+        _write(_writer(path), batch)
+
+    def beside() -> pa.Table:
+        assert _write(_writer(path), first)
+        return pa.table({"id": pa.array([first], pa.int64())})
+
+    later = _writer(path)
+    assert later.write_rows(beside, first, "first") is None
+    assert _write(later, first + 1)
+    assert _ids(path) == list(range(first + 2))
+    assert [each.state for each in pudi.Table(path).history()] == ["completed"] * (first + 2)
+
+
 def test_another_query_is_refused_whatever_its_numbers(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for batch in range(3):

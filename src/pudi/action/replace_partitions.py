@@ -21,6 +21,7 @@ from pudi.action.place_records import latest_slices, place_records
 from pudi.action.replaced_groups import delete_request, groups_by_partition
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
+from pudi.action.sole_progress import SoleProgress
 from pudi.action.write import run_write
 from pudi.action.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 from pudi.config import Options, WriteOptions
@@ -52,6 +53,7 @@ def overwrite(
     partitions: Iterable[str] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     since: str | None = None,
+    progress: SoleProgress | None = None,
 ) -> CommitResult | None:
     """Replace the partitions that the records belong to, or the whole table, by the records.
 
@@ -65,6 +67,7 @@ def overwrite(
         partitions: the partition paths to replace, with or without new records; None for those of the records.
         extra_metadata: more to say in the commit.
         since: the instant since which the replaced records must not have changed; None for no condition.
+        progress: the job that the write is a batch of; None if it's none.
 
     Returns:
         What was done, or None when there was nothing to write and nothing to replace.
@@ -79,7 +82,7 @@ def overwrite(
         chosen = options.static_partitions
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
-    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since)
+    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
     place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
     recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)

@@ -247,6 +247,8 @@ def _commit(write: WriteSnapshot, placed: Placement, failed: dict[str, str]) -> 
             strategy.roll_back(conflicts)
 
             def check(now: Timeline) -> None:
+                if write.request.progress is not None:
+                    write.request.progress.check(meta, now)
                 verify(meta, resolved, write.schema_seen, conflicts, now)
                 strategy.under_lock(conflicts, now)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pudi.action.meta_client import MetaClient
 from pudi.action.phases import Phases
+from pudi.action.sole_progress import SoleProgress
 from pudi.action.verify_commit import SchemaSeen
 from pudi.action.write_settings import log_options
 from pudi.concurrency import Reads, Unchanged
@@ -42,6 +43,7 @@ class WriteRequest:
         options: their typed view.
         extra_metadata: more to say in the commit.
         since: the instant since which what the write touches must not have changed; None for no condition.
+        progress: the job that the write is a batch of; None if it's none.
     """
 
     meta: MetaClient
@@ -50,6 +52,7 @@ class WriteRequest:
     options: WriteOptions
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     since: str | None = None
+    progress: SoleProgress | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pudi.action.meta_client import MetaClient
 from pudi.action.place_records import place_by_key
 from pudi.action.result import CommitResult
 from pudi.action.retry import Retries
+from pudi.action.sole_progress import SoleProgress
 from pudi.action.write import run_write
 from pudi.action.write_recipe import WriteRecipe, WriteRequest
 from pudi.config import Options, WriteOptions
@@ -28,6 +29,7 @@ def write(
     resolved: Options,
     extra_metadata: Mapping[str, str] | None = None,
     since: str | None = None,
+    progress: SoleProgress | None = None,
 ) -> CommitResult | None:
     """Write `data` in one commit.
 
@@ -39,6 +41,7 @@ def write(
         resolved: the writer's options.
         extra_metadata: more to say in the commit.
         since: the instant since which the written records must not have changed; None for no condition.
+        progress: the job that the write is a batch of; None if it's none.
 
     Returns:
         What was done, or None when there are no records.
@@ -57,6 +60,6 @@ def write(
         raise NotSupportedError(reason, table=root)
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
     records = engine.repeatable(data, root) if retries.some else data
-    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since)
+    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
     recipe = WriteRecipe(operation, place_by_key)
     return retries.run(lambda: run_write(request, recipe, records))

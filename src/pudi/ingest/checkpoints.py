@@ -58,6 +58,11 @@ class Checkpoint:
         return found
 
 
+def is_stated(extra: Mapping[str, str]) -> bool:
+    """Return whether a commit's extra metadata says where an ingestion has got to."""
+    return any(extra.get(key) for key in (KEY_V1, RESET_V1, KEY_V2, RESET_V2))
+
+
 def resumed(meta: MetaClient | None, wanted: str | None) -> Checkpoint:
     """Return the checkpoint to continue from: the newest commit's, unless the user gives another.
 

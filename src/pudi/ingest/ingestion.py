@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action import CommitResult
+from pudi.action.sole_progress import SoleProgress
 from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
-from pudi.ingest.checkpoints import Checkpoint, resumed
+from pudi.ingest.checkpoints import Checkpoint, is_stated, resumed
 from pudi.ingest.files import FileSource
 from pudi.ingest.source import BadRecord, Batch, Source
 from pudi.ingest.spark_files import TEXT_FORMATS, without_keys
@@ -88,7 +89,8 @@ class Ingestion:
     """Takes batches of a source into a table. The first one makes the table if it isn't there.
 
     The commit of a batch says where the next one goes on, under Hudi Streamer's keys: what is committed is never taken
-    in again, and what isn't is, whenever the process dies. Only one ingestion may write a table at a time.
+    in again, and what isn't is, whenever the process dies. Only one ingestion may write a table at a time: of two
+    that take one batch, the second is refused.
 
     Args:
         source: where records come from.
@@ -130,6 +132,7 @@ class Ingestion:
     storage_options: Mapping[str, str] | None = None
     report: Callable[[BatchReport], None] | None = None
     context: Context = field(default_factory=Context)
+    _progress: SoleProgress | None = field(default=None, init=False, repr=False)
     _reached: Checkpoint | None = field(default=None, init=False, repr=False)
     _stopped: bool = field(default=False, init=False, repr=False)
 
@@ -190,6 +193,8 @@ class Ingestion:
         clock = self.context.clock
         began, at = clock.monotonic(), datetime.fromtimestamp(clock.now_ms() / 1000, timezone.utc).isoformat()
         table = self._table()
+        if self._progress is None:
+            self._progress = SoleProgress(is_stated, set() if table is None else _commits(table))
         after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
         batch = self._source().next(after, self._columns(table), self.spark)
         if batch is None:
@@ -220,7 +225,7 @@ class Ingestion:
         result = deleted = None
         if table is not None and gone is not None:  # first: a record may be there again, or in another partition
             extra = batch.checkpoint.metadata(table.config.version) if data is None else None
-            deleted = table.write(gone, Operation.DELETE, options=self.options, extra_metadata=extra)
+            deleted = self._noted(table._write(gone, Operation.DELETE, self.options, extra, None, self._progress))
         if data is not None:
             table = table or self._create(data)
             result = self._write(table, data, batch)
@@ -320,7 +325,14 @@ class Ingestion:
         extra = batch.checkpoint.metadata(table.config.version)
         fill = {WriteOptions.fill_missing.key: "true"}
         options = {**fill, **self.options} if self.operation != "delete" else dict(self.options)
-        return table.write(data, Operation[self.operation.upper()], options=options, extra_metadata=extra)
+        operation = Operation[self.operation.upper()]
+        return self._noted(table._write(data, operation, options, extra, None, self._progress))
+
+    def _noted(self, done: CommitResult | None) -> CommitResult | None:
+        """Note a commit as this process's own."""
+        if done is not None and self._progress is not None:
+            self._progress.seen.add(done.instant)
+        return done
 
     def _keep(self, bad: Sequence[BadRecord], at: str) -> None:
         """Put bad records into the error table; a batch that comes again puts the same ones there."""
@@ -355,6 +367,10 @@ class Ingestion:
         end = clock.monotonic() + seconds
         while not self._stopped and (left := end - clock.monotonic()) > 0:
             clock.sleep(min(left, _LOOK_S))
+
+
+def _commits(table: Table) -> set[str]:
+    return {each.requested for each in table.timeline.commits}
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from pudi.action import CommitResult
+from pudi.action.sole_progress import SoleProgress
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
@@ -64,6 +65,7 @@ class WriteJob:
         mode: SaveMode,
         extra_metadata: Mapping[str, str] | None = None,
         since: str | None = None,
+        progress: SoleProgress | None = None,
     ) -> CommitResult | None:
         """Write a DataFrame by the operation that the options name, `upsert` by default.
 
@@ -72,6 +74,7 @@ class WriteJob:
             mode: what to do when there is a table.
             extra_metadata: more to say in the commit.
             since: refuse the write if its target changed after this instant; None to skip the check.
+            progress: the query that the write is a batch of; None if it's none.
 
         Raises:
             InvalidArgumentError: an option or the mode is wrong, or the data doesn't fit.
@@ -84,11 +87,16 @@ class WriteJob:
                 f"pudi.spark takes a Spark DataFrame, not a {type(frame).__name__}: use the verbs of pudi.Table",
                 table=self.path,
             )
-        return self._run(frame, mode, extra_metadata, since)
+        return self._run(frame, mode, extra_metadata, since, progress)
 
-    def append(self, rows: pa.Table, extra_metadata: Mapping[str, str] | None = None) -> CommitResult | None:
+    def append(
+        self,
+        rows: pa.Table,
+        extra_metadata: Mapping[str, str] | None = None,
+        progress: SoleProgress | None = None,
+    ) -> CommitResult | None:
         """Write rows that are in memory, by the local engine; otherwise as `run` in mode append."""
-        return self._run(rows, SaveMode.APPEND, extra_metadata, None)
+        return self._run(rows, SaveMode.APPEND, extra_metadata, None, progress)
 
     def ensure_table(self, schema: pa.Schema) -> Table:
         """Return the table; create it by the options if it doesn't exist.
@@ -99,7 +107,12 @@ class WriteJob:
         return self.table() or self._create(schema, resolve(self.options, table=self.path))
 
     def _run(
-        self, frame: Any, mode: SaveMode, extra_metadata: Mapping[str, str] | None, since: str | None
+        self,
+        frame: Any,
+        mode: SaveMode,
+        extra_metadata: Mapping[str, str] | None,
+        since: str | None,
+        progress: SoleProgress | None,
     ) -> CommitResult | None:
         resolved = resolve(self.options, table=self.path)
         operation = Operation[resolved[WriteOptions.operation].upper()]
@@ -126,7 +139,7 @@ class WriteJob:
         if operation is Operation.DELETE_PARTITION:
             named = self._partitions(frame, table, resolved)
             return table.delete_partitions(named, if_unchanged_since=since, extra_metadata=extra_metadata)
-        return table.write(frame, operation, if_unchanged_since=since, extra_metadata=extra_metadata)
+        return table._write(frame, operation, None, extra_metadata, since, progress)
 
     def _partitions(self, frame: Any, table: Table, resolved: Options) -> list[str]:
         """The partitions that options name, `*` standing for any text, or those that the records fall into.

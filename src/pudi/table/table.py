@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pudi.action import change_where as change_action
     from pudi.action import replace_partitions as replace_action
     from pudi.action import write_records as records_action
+    from pudi.action.sole_progress import SoleProgress
 else:
     change_action = lazy_module("pudi.action.change_where")
     records_action = lazy_module("pudi.action.write_records")
@@ -303,13 +304,14 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         options: Mapping[str, str] | None,
         extra_metadata: Mapping[str, str] | None = None,
         since: str | None = None,
+        progress: SoleProgress | None = None,
     ) -> CommitResult | None:
         meta, resolved = self._for_write(options)
         if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
             return replace_action.overwrite(
-                meta, engine_of(data), data, operation, resolved, extra_metadata=extra_metadata, since=since
+                meta, engine_of(data), data, operation, resolved, None, extra_metadata, since, progress
             )
-        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since)
+        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since, progress)
 
     def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """The table and the options of a call that writes; the table is upgraded first where they ask for it."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
+from pudi.action.sole_progress import SoleProgress
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.timeline import Instant, Timeline
@@ -74,6 +75,16 @@ class Progress:
     def note(self, written: WrittenBatch) -> None:
         """Note what was written; its commit may be archived before the next look."""
         self._last = written
+
+    def sole(self) -> SoleProgress:
+        """Return the check that no other process has written a batch since the last look."""
+        return SoleProgress(self._is_stated, set(self._seen or ()))
+
+    def _is_stated(self, extra: Mapping[str, str]) -> bool:
+        try:
+            return self.identifier in json.loads(extra.get(CHECKPOINT_KEY) or "{}")
+        except (ValueError, TypeError, RecursionError):
+            return False  # the next look refuses it
 
     def _newest(self, meta: MetaClient, instants: Iterator[Instant]) -> WrittenBatch | None:
         for instant in instants:

@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.action import CommitResult, MetaClient
+from pudi.action.sole_progress import SoleProgress
 from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
-from pudi.errors import InvalidArgumentError, TableNotFoundError
+from pudi.errors import ChangedSinceError, InvalidArgumentError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
 from pudi.spark.streaming.identity import is_connect, query_of
 from pudi.spark.streaming.progress import Progress, WrittenBatch, is_written, stated
@@ -37,8 +38,9 @@ class BatchWriter:
         query = self._query_of(frame)
         if self._is_written(batch_id, query):
             return None
-        extra = stated(self.progress.identifier, batch_id, query)
-        return self._noted(self.job.run(frame, SaveMode.APPEND, extra), batch_id, query)
+        return self._once(
+            lambda extra, progress: self.job.run(frame, SaveMode.APPEND, extra, progress=progress), batch_id, query
+        )
 
     def write_rows(self, rows: Callable[[], pa.Table], batch_id: int, query: str | None) -> CommitResult | None:
         """Write one batch that is brought into memory, unless it was committed already.
@@ -51,10 +53,21 @@ class BatchWriter:
         query = self.query or query
         if self._is_written(batch_id, query):
             return None
-        extra = stated(self.progress.identifier, batch_id, query)
-        return self._noted(self.job.append(rows(), extra), batch_id, query)
+        return self._once(lambda extra, progress: self.job.append(rows(), extra, progress), batch_id, query)
 
-    def _noted(self, result: CommitResult | None, batch_id: int, query: str | None) -> CommitResult | None:
+    def _once(
+        self,
+        write: Callable[[Mapping[str, str], SoleProgress], CommitResult | None],
+        batch_id: int,
+        query: str | None,
+    ) -> CommitResult | None:
+        """Write a batch, unless another process commits it first: the query's run before this one, which still ends."""
+        try:
+            result = write(stated(self.progress.identifier, batch_id, query), self.progress.sole())
+        except ChangedSinceError:
+            if self._is_written(batch_id, query):
+                return None
+            raise
         if result is not None:
             self.progress.note(WrittenBatch(batch_id, query, result.instant))
         return result
