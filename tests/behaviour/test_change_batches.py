@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -226,6 +227,17 @@ def test_a_table_that_was_created_again(tmp_path: Path) -> None:
     last.write_text(json.dumps({"since": EARLIEST, "until": "29991231235959999"}))
     with pytest.raises(InvalidArgumentError, match="created again"):
         _run(table, Sink(), checkpoint)
+
+
+def test_a_table_that_was_created_again_later_than_the_stream_had_read(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.upsert(_rows({1: 1}))
+    _run(table, Sink(), tmp_path / "checkpoint")
+    shutil.rmtree(tmp_path / "t")
+    table = _table(tmp_path / "t")
+    table.upsert(_rows({2: 1}))
+    with pytest.raises(InvalidArgumentError, match=r"first commit is .* created again"):
+        _run(table, Sink(), tmp_path / "checkpoint")
 
 
 @pytest.mark.parametrize(

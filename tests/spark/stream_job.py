@@ -32,9 +32,7 @@ def main() -> None:
     query = writer.option("checkpointLocation", str(FOLDER / "rate-checkpoint")).start(FOLDER / "one")
     while not (FOLDER / "one" / ".hoodie" / "hoodie.properties").exists():
         assert not query.awaitTermination(1)
-    # Connect doesn't tell which query a batch belongs to
-    named = {"pudi.streaming.query.id": "copy"} if REMOTE else {}
-    write = pudi.spark.batch_writer(FOLDER / "two", **INSERT, **named)
+    write = pudi.spark.batch_writer(FOLDER / "two", **INSERT)
 
     def copy(changes: Any, number: int) -> None:
         write(changes.select("id", "part"), number)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError
 from pudi.format import Action
 
 pytestmark = pytest.mark.spark
@@ -260,6 +260,7 @@ def test_a_stream_started_twice_writes_each_record_once(tmp_path: Path, spark: A
         ({}, InvalidArgumentError, "checkpointLocation"),
         ({"checkpointLocation": "c", "hoodie.tabel.name": "t"}, InvalidArgumentError, "did you mean"),
         ({"checkpointLocation": "c", "hoodie.datasource.write.operation": "cluster"}, NotSupportedError, "cluster"),
+        ({"checkpointLocation": "c", "hoodie.datasource.write.recordkey.field": "id"}, SchemaError, "among timestamp"),
     ],
 )
 def test_stream_writers_refuse_what_is_wrong_before_they_start(

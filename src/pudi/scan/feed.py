@@ -112,6 +112,26 @@ def next_batch(
     return ChangeBatch(since, timeline.order(taken[-1]), any(_brings_records(meta, each) for each in taken))
 
 
+def refuse_new_table(meta: MetaClient, reached: str) -> None:
+    """Refuse an offset that a stream has reached if the table's history begins after it.
+
+    Args:
+        meta: the table.
+        reached: the end of a batch that was read.
+
+    Raises:
+        InvalidArgumentError: the table was created again since.
+    """
+    timeline = meta.store.load()
+    undone = timeline.of(Action.ROLLBACK) or timeline.of(Action.RESTORE)  # may have removed what was read
+    if timeline.start is not None and reached < timeline.start and not undone and not meta.store.has_history():
+        raise InvalidArgumentError(
+            f"the stream has read up to {reached}, and the table's first commit is {timeline.start}: the table was "
+            "created again since; begin again with a new checkpoint",
+            table=meta.storage.root,
+        )
+
+
 def _visible(timeline: Timeline) -> list[Instant]:
     """The commits that have an offset; in layout 1 only those before the oldest pending write, which may be next."""
     if timeline.rules.has_completion_times:

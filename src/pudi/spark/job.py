@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,7 +15,7 @@ from pudi.action import CommitResult
 from pudi.action.sole_progress import SoleProgress
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
-from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, spark_struct_to_arrow, without_meta_fields
@@ -105,6 +105,25 @@ class WriteJob:
             schema: its columns then.
         """
         return self.table() or self._create(schema, resolve(self.options, table=self.path))
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Check before a query starts that its rows have the columns that the options name for a new table.
+
+        Args:
+            names: the columns of the rows.
+
+        Raises:
+            SchemaError: one is missing.
+        """
+        if self.table() is not None:
+            return
+        resolved = resolve(self.options, table=self.path)
+        for option in (TableConfig.record_key, TableConfig.partition_by, TableConfig.ordering):
+            for name in names_in(resolved[option]):
+                if re.split("[.:]", name)[0] not in names:  # a field of a struct, or with the kind of its partition
+                    raise SchemaError(
+                        f"{option.job_keys[0]} names {name!r}, which is not among {', '.join(names)}", table=self.path
+                    )
 
     def _run(
         self,

@@ -14,7 +14,7 @@ from pudi.action import MetaClient
 from pudi.context import Background
 from pudi.engine.spark.session import check_session
 from pudi.errors import InvalidArgumentError
-from pudi.scan.feed import BatchLimits, newest_offset, next_batch
+from pudi.scan.feed import BatchLimits, newest_offset, next_batch, refuse_new_table
 from pudi.spark.streaming.batches import ChangesRequest, start_offset
 from pudi.spark.streaming.checkpoint import Checkpoint, NumberedBatch
 from pudi.spark.streaming.identity import of_stream
@@ -48,6 +48,10 @@ class ChangeStream:
     _stopping: threading.Event = field(default_factory=threading.Event)
     _error: BaseException | None = None
     _thread: Background | None = None
+
+    def __repr__(self) -> str:
+        state = "failed" if self._error is not None else "active" if self.isActive else "ended"
+        return f"ChangeStream(table={self._meta.storage.root!r}, checkpoint={self._checkpoint.storage.root!r}, {state})"
 
     @property
     def id(self) -> str:
@@ -100,6 +104,7 @@ class ChangeStream:
         last, done = self._checkpoint.last()
         offset = self._checkpoint.start
         if last is not None:
+            refuse_new_table(self._meta, last.batch.until)
             offset = last.batch.until if done else self._process(last, begun=True)
         number = 0 if last is None else last.number + 1
         until = newest_offset(self._meta) if self._available_now else None

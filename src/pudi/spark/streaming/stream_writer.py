@@ -108,6 +108,7 @@ class StreamWriter:
 
         Raises:
             InvalidArgumentError: an option is wrong, or path or checkpoint are missing.
+            SchemaError: a new table lacks a column that the options name.
             NotSupportedError: an option asks for what this release lacks.
         """
         check_session(self._frame.sparkSession)
@@ -129,6 +130,7 @@ class StreamWriter:
             options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
         writer = make_writer(target, options, self._storage_options)
         self._check_mode(options, target)
+        writer.job.check_columns(self._frame.columns)
         return self._started(writer, checkpoint)
 
     def _check_mode(self, options: Mapping[str, str], table: str) -> None:
