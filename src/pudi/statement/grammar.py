@@ -11,11 +11,13 @@ from dataclasses import replace
 
 from pudi.errors import InvalidArgumentError
 from pudi.statement import definitions
+from pudi.statement.foreign import read_foreign
 from pudi.statement.reader import Reader
 from pudi.statement.tree import (
     Argument,
     Call,
     Delete,
+    Foreign,
     Insert,
     Merge,
     MergeAction,
@@ -45,6 +47,9 @@ def parse_statement(text: str) -> Statement:
     reader = Reader(text)
     if not reader.more:
         raise InvalidArgumentError("SQL: the statement is empty")
+    foreign = read_foreign(reader)
+    if foreign is not None:
+        return foreign
     read = _READERS.get(reader.word()) or definitions.READERS.get(reader.word())
     found = read(reader) if read is not None else None
     if found is None:
@@ -80,7 +85,7 @@ def _insert(reader: Reader) -> Statement | None:
     return Insert(table, query, columns, partition, overwrite, by_name)
 
 
-def _update(reader: Reader) -> Statement:
+def _update(reader: Reader) -> Update:
     reader.need("UPDATE")
     table = reader.table()
     alias = _alias(reader, "SET")
@@ -99,7 +104,7 @@ def _assignments(reader: Reader, *ends: str) -> tuple[tuple[str, Text], ...]:
     return tuple(found)
 
 
-def _delete(reader: Reader) -> Statement:
+def _delete(reader: Reader) -> Delete:
     reader.need("DELETE")
     reader.need("FROM")
     table = reader.table()
@@ -108,7 +113,7 @@ def _delete(reader: Reader) -> Statement:
     return Delete(table, where, alias)
 
 
-def _merge(reader: Reader) -> Statement:
+def _merge(reader: Reader) -> Merge:
     reader.need("MERGE")
     reader.need("INTO")
     table = reader.table()
@@ -175,10 +180,19 @@ def _inserted(reader: Reader) -> tuple[tuple[str, Text], ...]:
 
 
 def _with(reader: Reader) -> Statement | None:
-    """`WITH … INSERT INTO …`; the names go with the query. None for a query."""
+    """`WITH … INSERT INTO …`; the names go with the query. None for a query.
+
+    Of other changes only the table is read: what they compute has no place for the names.
+    """
     begin = reader.position
     start = reader.at
     reader.until("INSERT", "MERGE", "UPDATE", "DELETE", what="a query")
+    readers: Mapping[str, Callable[[Reader], Update | Delete | Merge]]
+    readers = {"UPDATE": _update, "DELETE": _delete, "MERGE": _merge}
+    read = readers.get(reader.word())
+    if read is not None:
+        what = f"WITH … {reader.word()}"
+        return Foreign(read(reader).table, what, "the statement with the query in it, or over a temporary view")
     if not reader.sees("INSERT"):
         reader.position = begin
         return None

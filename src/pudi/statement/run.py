@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.config import option
 from pudi.context.lazy import lazy_module
+from pudi.errors import NotSupportedError
 from pudi.statement import changes, shows, tables
 from pudi.statement.grammar import parse_statement
 from pudi.statement.host import Host, Rows
@@ -20,6 +21,7 @@ from pudi.statement.tree import (
     Delete,
     DropIndex,
     DropTable,
+    Foreign,
     Insert,
     Merge,
     Query,
@@ -85,6 +87,16 @@ def _refresh(session: Session, statement: Refresh) -> Any:
     return tables.done(session)
 
 
+def _foreign(session: Session, statement: Foreign) -> Any:
+    with session.at(statement.table):
+        table = session.find(statement.table)
+        if table is not None:
+            raise NotSupportedError(
+                f"{statement.what} isn't there for Hudi tables; use {statement.instead}", table=table.path
+            )
+    return session.host.query(Text(session.text, 0), [], [])
+
+
 def _create_view(session: Session, statement: CreateView) -> Any:
     spark = session.host.spark
     if spark is None:
@@ -106,6 +118,7 @@ _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     SetOption: _set,
     Call: _call,
     Refresh: _refresh,
+    Foreign: _foreign,
     CreateView: _create_view,
     CreateTable: tables.create_table,
     DropTable: tables.drop_table,

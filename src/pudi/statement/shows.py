@@ -44,17 +44,25 @@ def _properties(session: Session, statement: Show, table: Table) -> Iterable[Seq
     assert name is not None
     entry = session.entry(name)
     kept = {} if entry is None else dict(entry.properties)
-    found = {**dict(table.config.raw), **kept}
+    found = {**dict(table.config.raw), **_short(table), **kept}
     wanted = (statement.like or "").strip("'\"`")
+    if wanted and wanted not in found:
+        return [(wanted, f"Table {name} does not have property: {wanted}")]  # as Spark says it
     return sorted((key, value) for key, value in found.items() if not wanted or key == wanted)
+
+
+def _short(table: Table) -> dict[str, str]:
+    """The properties that CREATE TABLE takes by names of its own."""
+    config = table.config
+    facts = {"type": "mor" if config.table_type == "MERGE_ON_READ" else "cow"}
+    facts |= {"primaryKey": ",".join(config.record_key_fields)} if config.record_key_fields else {}
+    return facts | ({"orderingFields": ",".join(config.ordering_fields)} if config.ordering_fields else {})
 
 
 def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
     config = table.config
     columns = arrow_to_spark_ddl(table.schema)
-    facts = {"type": "mor" if config.table_type == "MERGE_ON_READ" else "cow"}
-    facts |= {"primaryKey": ",".join(config.record_key_fields)} if config.record_key_fields else {}
-    facts |= {"orderingFields": ",".join(config.ordering_fields)} if config.ordering_fields else {}
+    facts = _short(table)
     entry = None if statement.table is None else session.entry(statement.table)
     given = {} if entry is None else entry.properties
     facts |= {key: value for key, value in sorted(given.items()) if key.startswith(("hoodie.", "pudi."))}

@@ -133,6 +133,15 @@ class Refresh(Statement):
     table: TableName
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign(Statement):
+    """A statement that Hudi doesn't have: pudi refuses it for its tables, the engine may run it for others."""
+
+    table: TableName
+    what: str
+    instead: str
+
+
 Partition = tuple[tuple[str, Text | None], ...]
 """The columns of `PARTITION (day = '2026-01-01', hour)` and their values; None for a column without one."""
 
