@@ -305,6 +305,23 @@ def test_transforms_run_in_their_order(tmp_path: Path) -> None:
         job(tmp_path, transforms=[sql_transform("SELECT nope FROM <SRC>")]).run()
 
 
+def test_what_a_transform_returns(tmp_path: Path) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    for wrong, message in (
+        ([lambda data: None], "the transform <lambda> returned a NoneType"),
+        (["SELECT 1"], "no function; a query: sql_transform"),
+        (sql_transform("SELECT * FROM <SRC>"), "a list of functions"),
+    ):
+        with pytest.raises(pudi.InvalidArgumentError, match=message):
+            job(tmp_path, transforms=wrong).run()
+    with pytest.raises(pudi.InvalidArgumentError, match="source is FileSource"):
+        job(tmp_path, source=str(tmp_path / "src"))
+    with pytest.raises(pudi.InvalidArgumentError, match="not a dict"):
+        job(tmp_path, schema={"id": "string"})
+    job(tmp_path, transforms=[lambda data: data.slice(0, 2).to_reader()]).run()
+    assert len(read(tmp_path)) == 2
+
+
 def test_changes_of_another_table_come_commit_by_commit(tmp_path: Path) -> None:
     raw = pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", table_type="mor")
     for number in range(3):

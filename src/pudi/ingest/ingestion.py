@@ -23,6 +23,7 @@ from pudi.ingest.files import FileSource
 from pudi.ingest.source import BadRecord, Batch, Source
 from pudi.ingest.spark_files import TEXT_FORMATS, without_keys
 from pudi.ingest.table_source import TableSource
+from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
@@ -139,6 +140,11 @@ class Ingestion:
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
             raise InvalidArgumentError(f"operation={self.operation!r}: it is {', '.join(OPERATIONS)}")
+        if not hasattr(self.source, "next"):
+            raise InvalidArgumentError(f"source is FileSource(…), TableSource(…), KafkaSource(…), not {self.source!r}")
+        if self.schema is not None and not isinstance(self.schema, pa.Schema):
+            raise InvalidArgumentError(f"schema is a pyarrow.Schema, not a {type(self.schema).__name__}")
+        check_transforms(self.transforms)
         target = canonical_root(os.fspath(self.target))
         if self.error_table is not None and canonical_root(os.fspath(self.error_table)) == target:
             raise InvalidArgumentError("error_table is the target: give a root of its own", table=target)
@@ -216,9 +222,9 @@ class Ingestion:
 
     def _taken_in(self, batch: Batch, table: Table | None, began: float, at: str) -> BatchReport:
         clock = self.context.clock
-        data, bad = self._checked(self._transformed(batch.data), batch, table)
+        data, bad = self._checked(transformed(batch.data, self.transforms), batch, table)
         gone = batch.deleted if table is not None and self.operation == "upsert" else None
-        gone = None if gone is None else self._transformed(gone)
+        gone = None if gone is None else transformed(gone, self.transforms)
         read = clock.monotonic()
         if bad:
             self._keep(bad, at)
@@ -266,11 +272,6 @@ class Ingestion:
         if self.schema is not None:
             return self.schema
         return None if table is None or self.transforms else table.schema
-
-    def _transformed(self, data: Any) -> Any:
-        for transform in self.transforms if is_spark_frame(data) or data.num_rows else ():
-            data = transform(data)
-        return data
 
     def _checked(self, data: Any, batch: Batch, table: Table | None) -> tuple[Any, list[BadRecord]]:
         """Return the records to write, None without any, and the bad ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -46,6 +46,44 @@ def sql_transform(query: str) -> Transform:
         return _by_duckdb(data, text)
 
     return run
+
+
+def transformed(data: Any, transforms: Sequence[Transform]) -> Any:
+    """Return records after all transforms; an empty table of this machine passes none.
+
+    Raises:
+        InvalidArgumentError: a transform returns something else than records.
+    """
+    for transform in transforms if is_spark_frame(data) or data.num_rows else ():
+        data = transform(data)
+        if is_spark_frame(data) or isinstance(data, pa.Table):
+            continue
+        if not hasattr(data, "__arrow_c_stream__"):
+            raise InvalidArgumentError(
+                f"the transform {_name(transform)} returned a {type(data).__name__}: return the records, as a "
+                "pyarrow.Table or another Arrow stream, or as a Spark DataFrame"
+            )
+        data = pa.table(data)
+    return data
+
+
+def check_transforms(transforms: Sequence[Transform]) -> None:
+    """Check that transforms are a list of functions.
+
+    Raises:
+        InvalidArgumentError: they aren't.
+    """
+    if callable(transforms):
+        raise InvalidArgumentError(f"transforms is a list of functions, not a function: [{_name(transforms)}]")
+    for each in transforms:
+        if not callable(each):
+            raise InvalidArgumentError(
+                f"transforms has {each!r}, which is no function; a query is sql_transform(query)"
+            )
+
+
+def _name(transform: Transform) -> str:
+    return getattr(transform, "__name__", type(transform).__name__)
 
 
 def _by_duckdb(data: pa.Table, query: str) -> pa.Table:
