@@ -309,7 +309,7 @@ def test_what_a_transform_returns(tmp_path: Path) -> None:
     put(tmp_path / "src" / "a.json", rows_of(0))
     for wrong, message in (
         ([lambda data: None], "the transform <lambda> returned a NoneType"),
-        (["SELECT 1"], "no function; a query: sql_transform"),
+        (["SELECT 1"], "no function; a query is sql_transform"),
         (sql_transform("SELECT * FROM <SRC>"), "a list of functions"),
     ):
         with pytest.raises(pudi.InvalidArgumentError, match=message):
