@@ -105,6 +105,11 @@ def completed_with(t: Table, w: Hashable, adds: frozenset[File]) -> Table:
     return replace(done, files=t.files | adds, commits=t.commits | {commit}, now=t.now + 1)
 
 
+def abort(t: Table, w: Hashable) -> Table | None:
+    """Fail, or be rolled back."""
+    return t.writes(w, phase="failed") if t.writers[w].phase == "planned" else None
+
+
 # --- compaction and clustering
 
 
@@ -145,7 +150,9 @@ def lease(t: Table, k: Hashable, p: Hashable) -> Table | None:
     after = t.goes_wrong(int(is_run(t, p)))
     if after is None:
         return None
-    after = after.without(of_instant(t, p)).plan(p, attempt=own.attempt + 1)
+    gone = replaced(t, t.now) if own.kind == "compact" else frozenset()
+    reads = frozenset(file for file in own.reads if file.group not in gone)  # a compaction leaves out what was replaced
+    after = after.without(of_instant(t, p)).plan(p, attempt=own.attempt + 1, groups=own.groups - gone, reads=reads)
     return after.keeps(k, Keeper("leased", p, own.attempt + 1))
 
 
@@ -188,7 +195,10 @@ def end(t: Table, k: Hashable) -> Table | None:
     if t.rules.checks_runs and not is_own:
         return idle.without(keeper.wrote)
     if t.rules.owns_groups and is_outdated(t, keeper.plan):
-        return idle.without(keeper.wrote).plan(keeper.plan, phase="dropped")
+        phase = (
+            "dropped" if own.kind == "cluster" else "pending"
+        )  # a compaction is run again, without what was replaced
+        return idle.without(keeper.wrote).plan(keeper.plan, phase=phase)
     commit = Commit(own.kind, own.instant, t.now, keeper.wrote, own.groups if own.kind == "cluster" else frozenset())
     done = idle.plan(keeper.plan, phase="done", results=own.results + 1)
     return replace(done, commits=t.commits | {commit}, now=t.now + 1)
@@ -388,7 +398,7 @@ def _actions(t: Table) -> Iterator[tuple[Any, ...]]:
     groups = live_groups(t, t.now)
     for w in t.writers:
         yield from ((plan, w, group, rewrites) for group in groups for rewrites in (False, True))
-        yield complete, w
+        yield from ((complete, w), (abort, w))
     for p in t.plans:
         yield from ((schedule, p, kind, group) for group in groups for kind in ("compact", "cluster"))
         yield drop, p

@@ -450,3 +450,26 @@ def test_what_comes_after_a_rollback_that_is_long_past_is_swept(root: str, versi
     paths = {info.path for info in meta.storage.list()}
     assert [each in paths for each in late.values()] == [False, True]
     assert not [path for path in paths if ".marker." in path]
+
+
+def test_who_lost_the_lock_leases_no_plan(tmp_path: Path) -> None:
+    opened = create(str(tmp_path / "t"), "mor")
+    opened.upsert(table([trip(0, 2)]))
+    plan = opened.schedule("compaction")
+    assert plan is not None
+    meta = MetaClient.open(opened.path, None, {})
+    base = next(info.path for info in meta.storage.list() if info.path.endswith(".parquet") and "/" in info.path)
+    group, _, _ = base.rpartition("/")[2].split("_")
+    other = f"{base.rpartition('/')[0]}/{group}_0-7-0_{plan}.parquet"  # as of a run that completed meanwhile
+    meta.storage.create(other, b"x")
+    with patch.object(type(meta.lock), "verify", side_effect=ConflictError("lost")):
+        with pytest.raises(ConflictError, match="lost"):
+            opened.run_pending()
+        assert meta.storage.head(other).size == 1
+        meta.storage.delete([other])
+        with pytest.raises(ConflictError, match="lost"):
+            opened.run_pending()
+    (pending,) = meta.store.load().pending
+    assert pending.state is State.REQUESTED
+    assert len(opened.run_pending()) == 1
+    assert opened.check().ok

@@ -12,6 +12,7 @@ from support.simulated.judge import anomalies, history_of
 from support.simulated.mutants import MUTANTS
 from support.simulated.plans import Plan
 from support.simulated.run import play
+from support.simulated.service_traces import ServiceTrace
 from support.simulated.traces import Trace, contradiction
 from support.simulated.work import KINDS, NONBLOCKING_KINDS, first_files
 
@@ -119,6 +120,34 @@ def test_the_specification_lacks_steps_of_a_broken_protocol(name: str, seed: int
         found = contradiction(play(Plan.of(seed)))
     assert found is not None
     assert said in found
+
+
+def test_services_of_runs_are_steps_of_the_specification() -> None:
+    trace = ServiceTrace(play(Plan.of(20045)))
+    trace.run()
+    assert trace.problem is None
+    taken = {each.split()[0] for each in trace.steps}
+    assert taken == {
+        "plan_all", "complete", "abort", "schedule_all", "lease", "write_all", "end", "schedule_clean_of", "delete",
+        "end_clean", "save",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "said"),
+    [
+        ("a clean deletes what savepoints keep", 18, "names files that are needed"),
+        ("a write to a file group of a pending clustering completes, and the clustering too", 44, "had to be refused"),
+    ],
+)
+def test_the_specification_lacks_steps_of_broken_services(name: str, seed: int, said: str) -> None:
+    mutant = next(each for each in MUTANTS if each.name == name)
+    first_files(Plan.of(seed).kind)  # by whole code
+    with mutant.applied():
+        trace = ServiceTrace(play(Plan.of(seed)))
+    trace.run()
+    assert trace.problem is not None
+    assert said in trace.problem
 
 
 @pytest.mark.slow

@@ -1,27 +1,27 @@
 """A run as steps of the specification: a step that `spec/commits.py` doesn't have contradicts it.
 
 What processes did to the storage says who held the lock, and when instants were requested, completed and rolled back.
-What a conflict check was given, and what it decided, is noted as it's made. Services have no steps: they aren't in the
-specification. A rollback's changes of files, and those of a write, count as one step each.
+What a conflict check was given, and what it decided, is noted as it's made. A rollback's changes of files, and those of
+a write, count as one step each. `service_traces.py` has the steps of table services.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from pudi.format import TABLE_LOCK, Action, decode_rollback_plan, parse_instant_file
 from pudi.format import State as InstantState
+from support.simulated.instants import MADE, TimelineFolder, holder_after
 from support.simulated.judge import anomalies
 from support.simulated.run import Checked, Played
+from support.simulated.service_traces import ServiceTrace
 from support.simulated.world import Note
 from support.specifications import specification
 
 SPEC = specification("commits")
 _WRITES = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT}
-_MADE = {"create", "put", "replace"}
 
 
 def verdict(played: Played) -> list[str]:
@@ -33,9 +33,11 @@ def verdict(played: Played) -> list[str]:
 
 def contradiction(played: Played) -> str | None:
     """Return the first step of a run that isn't in the specification, or breaks an invariant; None if there is none."""
-    trace = Trace(played)
-    trace.run()
-    return trace.problem
+    for trace in (Trace(played), ServiceTrace(played)):
+        trace.run()
+        if trace.problem is not None:
+            return trace.problem
+    return None
 
 
 @dataclass(slots=True)
@@ -53,8 +55,7 @@ class Trace:
     table: Any = field(default_factory=SPEC.Table)
     steps: list[str] = field(default_factory=list)
     problem: str | None = None
-    _folder: str = ""
-    _layout: Any = 2
+    _timeline: TimelineFolder = field(init=False)
     _checks: dict[str, Checked] = field(default_factory=dict)
     _indexed: set[str] = field(default_factory=set)
     _process: dict[Any, str] = field(default_factory=dict)
@@ -63,8 +64,7 @@ class Trace:
 
     def run(self) -> None:
         """Take all steps, as far as there are such."""
-        old = self.played.plan.kind.version == "6"
-        self._layout, self._folder = (1, ".hoodie") if old else (2, ".hoodie/timeline")
+        self._timeline = TimelineFolder(self.played.plan)
         self._checks = {each.requested: each for each in self.played.checks}
         for _, _, event in sorted(self._events(), key=lambda each: each[:2]):
             if self.problem is None:
@@ -75,7 +75,7 @@ class Trace:
         listed: dict[str, int] = {}
         places = {each.at: each for each in self._checks.values()}
         for note in self.played.notes:
-            if note.kind == "list_dir" and note.path == self._folder and note.done:
+            if note.kind == "list_dir" and note.path == self._timeline.folder and note.done:
                 listed[note.process] = note.number
             if note.done:
                 yield note.number, 0, lambda note=note: self._see(note)
@@ -84,16 +84,16 @@ class Trace:
                 yield note.number, 2, lambda check=check: self._check(check)
 
     def _see(self, note: Note) -> None:
-        if note.path == TABLE_LOCK and note.kind in _MADE:
+        if note.path == TABLE_LOCK and note.kind in MADE:
             self._see_lock(note)
         elif note.kind == "delete":
             for path in note.path.split("\n"):
                 found = self._instant(path)
                 if found and found[1] is not InstantState.COMPLETED and self._process.get(found[0]) == note.process:
                     self._abort(found[0])
-        elif note.kind in _MADE and note.path.startswith(".hoodie/metadata/.hoodie/"):
+        elif note.kind in MADE and note.path.startswith(".hoodie/metadata/.hoodie/"):
             self._see_metadata(note)
-        elif note.kind in _MADE and (found := self._instant(note.path)) is not None:
+        elif note.kind in MADE and (found := self._instant(note.path)) is not None:
             requested, state, action = found
             if action is Action.ROLLBACK:
                 self._see_rollback(note, state)
@@ -105,13 +105,11 @@ class Trace:
                 self._complete(note, requested)
 
     def _instant(self, path: str) -> tuple[str, InstantState, Action] | None:
-        folder, _, name = path.rpartition("/")
-        file = parse_instant_file(name, self._layout) if folder == self._folder else None
+        file = self._timeline.instant(path)
         return None if file is None else (file.requested, file.state, file.action)
 
     def _see_lock(self, note: Note) -> None:
-        said = json.loads(note.data or b"{}")
-        self._holds = None if said["expired"] else (note.process, said["owner"])
+        self._holds = holder_after(note)
         if self.table.holder != SPEC.NOBODY and self._holds != self._holder:
             self._step("expire")
 
@@ -147,7 +145,7 @@ class Trace:
             self._step("check", w)
 
     def _see_metadata(self, note: Note) -> None:
-        file = parse_instant_file(note.path.rpartition("/")[2], self._layout)
+        file = parse_instant_file(note.path.rpartition("/")[2], self._timeline.layout)
         if file is None or file.state is not InstantState.COMPLETED or file.action is not Action.DELTACOMMIT:
             return
         self._indexed.add(file.requested)

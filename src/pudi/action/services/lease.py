@@ -119,6 +119,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
             timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
+            meta.lock.verify()
             leased = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
         yield leased
 
@@ -135,7 +136,7 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Ti
         )
     if current.state is State.INFLIGHT:
         current = revert_to_requested(meta, current)
-    delete_for_good(meta.storage, unmarked_files(meta.storage, current.requested, meta.store.layout))
+    meta.delete_locked(unmarked_files(meta.storage, current.requested, meta.store.layout))
     return timeline, current
 
 
