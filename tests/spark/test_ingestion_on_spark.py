@@ -32,8 +32,15 @@ def test_bad_records_are_kept_apart(spark: Any, tmp_path: Path) -> None:
     (folder / "day 1" / "b.json").write_text(good[5])
     settings: dict[str, Any] = {"record_key": "id", "ordering": "ts", "schema": SCHEMA}
     source = FileSource(folder, "json")
-    with pytest.raises(pudi.PudiError):
-        Ingestion(source, tmp_path / "t", spark=spark, **settings).run()
+    for schema in (SCHEMA, None):  # while the batch is written, and while columns are found out
+        with pytest.raises(pudi.CorruptError, match=r"can't parse a record.*an error table") as caught:
+            Ingestion(source, tmp_path / "t", spark=spark, **{**settings, "schema": schema}).run()
+        assert caught.value.table is not None
+    wrong = [sql_transform("SELECT nope FROM <SRC>")]
+    with pytest.raises(pudi.InvalidArgumentError, match=r"query of the transform failed: .*nope"):
+        Ingestion(source, tmp_path / "t", spark=spark, transforms=wrong, **settings).run()
+    with pytest.raises(pudi.InvalidArgumentError, match="spark must be a SparkSession"):
+        Ingestion(source, tmp_path / "t", spark="local[2]", **settings)
     settings["error_table"] = tmp_path / "bad"
     seen: list[Any] = []
     job = Ingestion(source, tmp_path / "t", spark=spark, report=seen.append, **settings)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Final
@@ -17,9 +18,11 @@ from pudi.action.sole_progress import SoleProgress
 from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame
+from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
 from pudi.ingest.checkpoints import Checkpoint, is_stated, resumed
 from pudi.ingest.files import FileSource
+from pudi.ingest.report import BatchReport
 from pudi.ingest.source import BadRecord, Batch, Source
 from pudi.ingest.spark_files import TEXT_FORMATS, without_keys
 from pudi.ingest.table_source import TableSource
@@ -40,49 +43,6 @@ _ERROR_COLUMNS: Final = pa.schema(
     ]
 )
 _LOOK_S: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """What a batch has done.
-
-    Attributes:
-        at: when it began, ISO text in UTC.
-        origin: where its records come from.
-        bad: number of bad records, which are in the error table.
-        checkpoint: where the next one goes on.
-        result: its commit; None if no records were left to write.
-        deleted: the commit before that, which deleted what the source deleted; None if there was nothing.
-        read_s: seconds for reading and transforming.
-        write_s: seconds for writing.
-        more: whether more is waiting.
-    """
-
-    at: str
-    origin: str
-    bad: int
-    checkpoint: str
-    result: CommitResult | None
-    read_s: float
-    write_s: float
-    more: bool
-    deleted: CommitResult | None = None
-
-    def to_json(self) -> str:
-        """Return it as a line of JSON."""
-        done, gone = self.result, self.deleted
-        last = done or gone
-        counts = {
-            "instant": last and last.instant,
-            "inserted": done.records_inserted if done else 0,
-            "updated": done.records_updated if done else 0,
-            "deleted": sum(each.records_deleted for each in (done, gone) if each),
-            "bytes": done.bytes_written if done else 0,
-            "failed_services": {k: v for each in (gone, done) if each for k, v in each.failed_services.items()},
-        }
-        own = {name: getattr(self, name) for name in ("at", "origin", "bad", "checkpoint", "more")}
-        times = {"read_s": round(self.read_s, 3), "write_s": round(self.write_s, 3)}
-        return json.dumps({**own, **counts, **times}, ensure_ascii=False)
 
 
 @dataclass(slots=True)
@@ -145,6 +105,8 @@ class Ingestion:
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
             raise InvalidArgumentError(f"schema is a pyarrow.Schema, not a {type(self.schema).__name__}")
         check_transforms(self.transforms)
+        if self.spark is not None:
+            check_session(self.spark)
         target = canonical_root(os.fspath(self.target))
         if self.error_table is not None and canonical_root(os.fspath(self.error_table)) == target:
             raise InvalidArgumentError("error_table is the target: give a root of its own", table=target)
@@ -202,18 +164,30 @@ class Ingestion:
         if self._progress is None:
             self._progress = SoleProgress(is_stated, set() if table is None else _commits(table))
         after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
-        batch = self._source().next(after, self._columns(table), self.spark)
-        if batch is None:
-            return None
-        try:
-            done = self._taken_in(batch, table, began, at)
-        finally:
-            if batch.done is not None:
-                batch.done()
+        with self._advice():
+            batch = self._source().next(after, self._columns(table), self.spark)
+            if batch is None:
+                return None
+            try:
+                done = self._taken_in(batch, table, began, at)
+            finally:
+                if batch.done is not None:
+                    batch.done()
         self._reached = batch.checkpoint
         if self.report is not None:
             self.report(done)
         return done
+
+    @contextmanager
+    def _advice(self) -> Iterator[None]:
+        """Say what to do about a record that Spark can't parse: it names neither file nor line."""
+        try:
+            yield
+        except CorruptError as error:
+            texts = isinstance(self.source, FileSource) and self.source.format in TEXT_FORMATS
+            if texts and self.spark is not None and self.error_table is None:
+                error.message += ". Mend it, or give an error table, which takes it with its file and line"
+            raise
 
     def _source(self) -> Source:
         """Return the source, which keeps bad records apart where they are kept."""

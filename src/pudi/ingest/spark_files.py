@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 from urllib.parse import unquote
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.context import FileInfo, Storage
 from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
-from pudi.engine.spark.session import functions
+from pudi.engine.spark.session import functions, spark_errors
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.ingest.parsing import MOST_BAD, MOST_SHOWN, CsvOptions, check_count
 from pudi.ingest.source import BadRecord
@@ -50,13 +50,28 @@ def frame_of(
 
     Raises:
         NotSupportedError: Spark can't read them.
+        CorruptError: without a schema, one of their records can't be parsed.
     """
     root = hadoop_root(storage)
     if root is None or format == "avro":
         what = "Avro files" if root is not None else "files of this storage"
         raise NotSupportedError(f"Spark can't read {what}: ingest without spark", table=storage.root)
-    reader = spark.read.options(**hadoop_options(storage)).format(format)
-    paths = [f"{root}/{each.path}" for each in files]
+    with spark_errors(storage.root, "looking at the files"):
+        return _frame_of(
+            spark, hadoop_options(storage), [f"{root}/{each.path}" for each in files], format, schema, csv, mode
+        )
+
+
+def _frame_of(
+    spark: Any,
+    options: Mapping[str, str],
+    paths: Sequence[str],
+    format: str,
+    schema: pa.Schema | None,
+    csv: CsvOptions,
+    mode: str,
+) -> Any:
+    reader = spark.read.options(**options).format(format)
     if format == "csv":
         reader = reader.options(header=csv.header, sep=csv.delimiter)
     if format not in TEXT_FORMATS:

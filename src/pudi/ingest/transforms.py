@@ -41,8 +41,7 @@ def sql_transform(query: str) -> Transform:
 
     def run(data: Any) -> Any:
         if is_spark_frame(data):
-            data.createOrReplaceTempView(_VIEW)
-            return data.sparkSession.sql(text)
+            return _by_spark(data, text)
         return _by_duckdb(data, text)
 
     return run
@@ -84,6 +83,16 @@ def check_transforms(transforms: Sequence[Transform]) -> None:
 
 def _name(transform: Transform) -> str:
     return getattr(transform, "__name__", type(transform).__name__)
+
+
+def _by_spark(data: Any, query: str) -> Any:
+    data.createOrReplaceTempView(_VIEW)
+    try:
+        return data.sparkSession.sql(query)
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark."):
+            raise
+        raise InvalidArgumentError(f"the query of the transform failed: {str(error).splitlines()[0]}") from error
 
 
 def _by_duckdb(data: pa.Table, query: str) -> pa.Table:

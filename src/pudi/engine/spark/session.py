@@ -248,7 +248,7 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
     Raises:
         InvalidArgumentError: a key expression refused a record.
         NotFoundError: a file is gone.
-        CorruptError: a base file is not what a Parquet file must be.
+        CorruptError: a base file is not what a Parquet file must be, or a record of the input can't be parsed.
         SetupError: workers can't import pudi or its dependencies.
         UnavailableError: anything else that Spark reports; the cause is attached.
     """
@@ -302,6 +302,10 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
             f"({_cause(text)})",
             table=table,
         )
+    if any(sign in text for sign in _UNPARSED):
+        return CorruptError(
+            f"Spark can't parse a record of the data while {doing}: {_cause(text)}; nothing was written", table=table
+        )
     if any(sign in text for sign in _CORRUPT):
         file = _PARQUET_PATH.search(text)
         return CorruptError(
@@ -312,6 +316,14 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
     return UnavailableError(f"Spark failed while {doing}: {_cause(text)}", table=table)
 
 
+_UNPARSED = (
+    "CANNOT_PARSE_JSON_FIELD",
+    "Cannot parse field name",
+    "MALFORMED_CSV_RECORD",
+    "MALFORMED_RECORD_IN_PARSING",
+    "Malformed records are detected",
+)
+"""Texts of Spark's errors for records of JSON and CSV files, read in mode FAILFAST."""
 _CORRUPT = (
     "is not a Parquet file",
     "Could not read footer",
