@@ -6,8 +6,9 @@ Each was found by the simulation.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,9 +19,10 @@ import pudi
 from pudi.action import MetaClient, commit_steps
 from pudi.action.mdt.client import open_metadata
 from pudi.action.mdt.index_logs import write_index_logs
-from pudi.action.rollback import resume, roll_back
+from pudi.action.rollback import abort, resume, roll_back
 from pudi.action.rollback_logs import block_requests, roll_back_blocks
 from pudi.action.rollback_plan import plan_of_pending
+from pudi.action.services.lease import ServiceLease, revert_to_requested
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
@@ -473,3 +475,40 @@ def test_who_lost_the_lock_leases_no_plan(tmp_path: Path) -> None:
     assert pending.state is State.REQUESTED
     assert len(opened.run_pending()) == 1
     assert opened.check().ok
+
+
+@pytest.mark.parametrize("ends_plan", [False, True], ids=["runs the plan itself", "drops the plan"])
+def test_a_run_does_not_complete_once_its_files_began_to_go(root: str, ends_plan: bool) -> None:
+    """Whoever takes a run for dead may die too, between any two calls, before the run comes back."""
+    keep, refused, died = ServiceLease.keep, [], False
+    for number in count(1):
+        path = f"{root}/{number}"
+        opened = create(path, "mor")
+        opened.upsert(table(trip(each, 2) for each in range(6)))
+        assert opened.schedule("compaction") is not None
+
+        def stands_still(leased: ServiceLease, written: Sequence[str]) -> None:
+            nonlocal died
+            keep(leased, written)
+            try:
+                _, other, _ = writer(path, fail_at=number, mode="crash")  # noqa: B023 - called in this turn
+                plan = other.store.load().find(leased.instant.requested, leased.instant.action)
+                assert plan is not None
+                abort(other, plan, dead=True) if ends_plan else revert_to_requested(other, plan)
+                died = False
+            except SimulatedCrash:
+                died = True
+
+        with patch.object(ServiceLease, "keep", stands_still):
+            try:
+                opened.run_pending()
+            except ConflictError:
+                refused.append(number)
+        late = pudi.Table(path)
+        assert {row["ts"] for row in late.scan().to_arrow().to_pylist()} == {2}
+        late.compact()
+        assert {row["ts"] for row in late.scan().to_arrow().to_pylist()} == {2}
+        assert late.check().ok
+        if not died:
+            break
+    assert len(refused) > 3

@@ -231,6 +231,8 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Seq
         if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
             roll_back(meta, target)
             return
+        if dead:  # if it lives after all, it can't complete without this file, and those that it wrote go now
+            meta.delete_locked([meta.store.path(target, State.INFLIGHT)])
         if target.action in _RING_CHANGES:
             discard_rings(meta, target.requested)
         meta.delete_locked(files)

@@ -134,14 +134,17 @@ def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Ti
             table=meta.storage.root,
             instant=instant.requested,
         )
-    if current.state is State.INFLIGHT:
+    if current.state is State.INFLIGHT or Markers(meta.storage, current.requested).infos():
         current = revert_to_requested(meta, current)
     meta.delete_locked(unmarked_files(meta.storage, current.requested, meta.store.layout))
     return timeline, current
 
 
 def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
-    """Revert a dead run to its plan, under the table's lock: delete its files and its inflight file.
+    """Revert a dead run to its plan, under the table's lock: delete its inflight file and its files.
+
+    The inflight file goes first: a run that lives after all can't complete without it, though this process dies before
+    it has deleted all files. The markers go last: as long as there are some, the next lease reverts again.
 
     Raises:
         CorruptError: its markers can't be read; nothing was deleted.
@@ -149,9 +152,9 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
     with meta.lock:
         markers = Markers(meta.storage, instant.requested)
         files = markers.files()
+        meta.delete_locked([meta.store.path(instant, State.INFLIGHT)])
         meta.delete_locked(files)
         discard_metadata(meta, instant.requested)
-        meta.delete_locked([meta.store.path(instant, State.INFLIGHT)])
         markers.delete()
         meta.storage.delete([heartbeat_path(instant.requested)])
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)
