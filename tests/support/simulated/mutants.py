@@ -350,6 +350,11 @@ MUTANTS: Sequence[Mutant] = (
         ),
     ),
     _mutant(
+        "a plan is leased without a look at the lock",
+        ("pudi.action.services.lease:lease", "meta.lock.verify()", "pass"),
+        wants=_stops,
+    ),
+    _mutant(
         "two runs of one plan write files of the same names",
         ("pudi.action.services.lease:lease", 'int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS', "7"),
         wants=_stops,
