@@ -61,14 +61,14 @@ def used():
     tree = [psutil.Process(), *psutil.Process().children(recursive=True)]
     return sum(t.user + t.system for t in (each.cpu_times() for each in tree))
 query = {"query by Hudi": [], "query by pudi": []}
-for _ in range(1 + 3):
+for _ in range(1 + 12):
     for name, ask in zip(query, (by_hudi, by_pudi)):
         began, cpu = time.perf_counter(), used()
         ask().write.format("noop").mode("overwrite").save()
         query[name].append((time.perf_counter() - began, used() - cpu))
 answer = {name: round(statistics.median(times[1:]), 2) for name, times in took.items()}
 for name, times in query.items():
-    answer[name] = {"s": round(statistics.median(t for t, _ in times[1:]), 2),
+    answer[name] = {"s": round(statistics.median(t for t, _ in times[1:]), 3),
                     "cpu": round(statistics.median(c for _, c in times[1:]), 2)}
 print(json.dumps({**answer, "changes": by_pudi().count()}))
 hudi.close()
