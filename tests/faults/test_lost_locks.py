@@ -18,6 +18,7 @@ import pytest
 import pudi
 from pudi.action import MetaClient, commit_steps
 from pudi.action.mdt.client import open_metadata
+from pudi.action.mdt.deltacommit import begin_deltacommit
 from pudi.action.mdt.index_logs import write_index_logs
 from pudi.action.rollback import abort, resume, roll_back
 from pudi.action.rollback_logs import block_requests, roll_back_blocks
@@ -512,3 +513,17 @@ def test_a_run_does_not_complete_once_its_files_began_to_go(root: str, ends_plan
         if not died:
             break
     assert len(refused) > 3
+
+
+def test_a_deltacommit_that_a_late_process_began_is_a_conflict(root: str) -> None:
+    create(root)
+    mdt = open_metadata(MetaClient.open(root, None, {}))
+    request, at = TimelineStore.request, "20990101000000000"
+
+    def began_late(store: TimelineStore, *arguments: Any, **named: Any) -> Instant:
+        made = request(store, *arguments, **named)
+        store.storage.create(store.path(made, State.INFLIGHT), b"")  # by a process that was taken for dead
+        return made
+
+    with patch.object(TimelineStore, "request", began_late), pytest.raises(ConflictError, match="come back"):
+        begin_deltacommit(mdt, at)

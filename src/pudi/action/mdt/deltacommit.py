@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pudi.action.meta_client import SCHEMA_KEY, MetaClient
+from pudi.errors import ConflictError, TableExistsError
 from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.metadata.records import RECORD_AVRO
 from pudi.schema import META_FIELDS
@@ -45,13 +46,23 @@ def begin_deltacommit(
 
     Returns:
         The inflight instant.
+
+    Raises:
+        ConflictError: a process that was taken for dead has come back and begun it meanwhile; it can't complete it.
     """
     planned: bytes | CommitMetadata = b""
     if profile is not None:
         groups = {partition: (_NEW_GROUPS, *stats) for partition, stats in profile.items()}
         planned = CommitMetadata(groups, operation_type=_UPSERT)
     request = mdt.store.request(Action.DELTACOMMIT, at=requested, durable=profile is None)
-    return mdt.store.start(request, planned)
+    try:
+        return mdt.store.start(request, planned)
+    except TableExistsError as error:
+        raise ConflictError(
+            "another process, which was taken for dead, has come back to this instant and will notice: try again",
+            table=mdt.storage.root,
+            instant=requested,
+        ) from error
 
 
 def complete_update(mdt: MetaClient, instant: Instant, stats: Stats, listed: Timeline) -> Instant:
