@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.errors import ConflictError, CorruptError
+from pudi.errors import ConflictError, CorruptError, TableNotFoundError
 from pudi.spark.streaming.progress import CHECKPOINT_KEY
 from pudi.spark.streaming.sink import BatchWriter, make_writer
 
@@ -109,6 +110,48 @@ def test_a_batch_whose_commit_was_archived_or_rolled_back(tmp_path: Path) -> Non
     assert not _write(_writer(path), 1)
     with pytest.raises(ConflictError):
         _write(_writer(path), 1, "second")
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+def test_a_query_whose_table_was_deleted_makes_no_table_without_its_former_rows(
+    tmp_path: Path, same_process: bool
+) -> None:
+    path = tmp_path / "t"
+    writer = _writer(path)
+    for batch in range(2):
+        assert _write(writer, batch)
+    shutil.rmtree(path)
+    writer = writer if same_process else _writer(path)
+    for batch in (1, 2):
+        with pytest.raises(TableNotFoundError, match=f"batch {batch} of query first.*new checkpoint") as caught:
+            _write(writer, batch)
+        assert caught.value.table == str(path)
+        assert not path.exists()
+    assert _write(_writer(path), 0, "second")  # a new checkpoint
+    assert _ids(path) == [0]
+
+
+def test_a_batch_0_that_crashed_makes_the_table_when_it_comes_again(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer = _writer(path)
+
+    def crash() -> pa.Table:
+        raise OSError("killed")
+
+    with pytest.raises(OSError, match="killed"):
+        writer.write_rows(crash, 0, "first")
+    assert writer.write_rows(lambda: pa.table({"id": pa.array([], pa.int64())}), 0, "first") is None
+    assert _write(_writer(path), 1)  # the empty batch made the table
+    assert _write(_writer(path), 2)
+    assert _ids(path) == [1, 2]
+
+
+def test_a_table_that_its_owner_creates_begins_with_any_batch(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    pudi.create(path, pa.schema([("id", pa.int64())]), record_key="id")
+    assert _write(_writer(path), 5)
+    assert _write(_writer(tmp_path / "by_hand"), 5, None)  # outside of a query numbers are the caller's
+    assert _ids(path) == [5]
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"default_single_writer": "x"}', '"text"'])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -181,6 +182,14 @@ def test_streams_by_name_write_each_change_once(tmp_path: Path, four: Any) -> No
     query.option("checkpointLocation", str(tmp_path / "changes")).start().awaitTermination()
     told = {row["op"]: row["count"] for row in four.table("changes").groupBy("op").count().collect()}
     assert told == {"i": 6, "u": 9}
+    shutil.rmtree(out)
+    table.upsert(_rows(range(1), 9))
+    with pytest.raises(Exception, match="there is no table, and this is batch 3 of query"):
+        run()
+    with pytest.raises(TableNotFoundError):
+        pudi.Table(out)
+    run("three")
+    assert _found(out) == _found(Path(table.path))
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path, catalog: Any) -> None:

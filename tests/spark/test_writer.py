@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +253,13 @@ def test_a_stream_started_twice_writes_each_record_once(tmp_path: Path, spark: A
         run("two")
     run("three", **{"hoodie.datasource.write.streaming.checkpoint.identifier": "other"})
     assert _ids(path) == sorted([*range(20), *range(20)])
+    shutil.rmtree(path)
+    _frame(spark, range(20, 30)).coalesce(1).write.mode("append").parquet(str(source))
+    with pytest.raises(Exception, match="there is no table, and this is batch 2 of query"):
+        run("one")
+    assert not path.exists()
+    run("four")
+    assert _ids(path) == list(range(30))
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> PudiWri
         InvalidArgumentError: an option is wrong, or Spark doesn't tell the table's location.
         NotSupportedError: an option asks for what this release lacks.
     """
-    return PudiWriter(_staged_write(options_of(given, schema), schema, overwrite))
+    return PudiWriter(_staged_write(options_of(given, schema), schema, overwrite, creates=True))
 
 
 def stream_writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> Any:
@@ -204,7 +204,8 @@ def stream_writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> 
     if not resolve_writer(options).explicit(CompactionOptions.run_async):
         options = {CompactionOptions.inline.key: "true", **options}  # no process lives on to compact beside batches
     kind = type("PudiStreamWriter", (_StreamWriter, base), {})
-    return kind(_staged_write({**options, **compaction}, schema, overwrite))
+    # the batch makes the table: one that was deleted since the last batch must not be there again, and empty
+    return kind(_staged_write({**options, **compaction}, schema, overwrite, creates=False))
 
 
 def resolve_writer(options: Mapping[str, str]) -> Any:
@@ -213,7 +214,7 @@ def resolve_writer(options: Mapping[str, str]) -> Any:
     return resolve(request.options, table=request.path)
 
 
-def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool) -> StagedWrite:
+def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool, *, creates: bool) -> StagedWrite:
     request = ReadRequest.of(given)
     reads = set(request.view.given) - {FormatOptions.meta_fields.key}
     if reads:
@@ -228,5 +229,8 @@ def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool) -> Sta
     job = WriteJob(request.path, options, request.storage_options)
     columns = spark_struct_to_arrow(schema.json())
     if operation not in {Operation.DELETE, Operation.DELETE_PARTITION}:
-        job.ensure_table(columns)
+        if creates:
+            job.ensure_table(columns)
+        else:
+            job.check_columns(columns.names)
     return StagedWrite(job, f"{TEMP_DIR}/{Context().writer_id()}", columns, resolved[WriteOptions.format_bytes])

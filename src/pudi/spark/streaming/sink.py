@@ -73,11 +73,24 @@ class BatchWriter:
         return result
 
     def _is_written(self, batch_id: int, query: str | None) -> bool:
-        """Whether a batch of a query was committed already; raises ConflictError as `progress.is_written`."""
+        """Whether a batch of a query was committed already.
+
+        Raises:
+            ConflictError: as `progress.is_written`.
+            TableNotFoundError: there is no table, and the query has written batches: even an empty batch 0 creates it.
+        """
         try:
             meta = MetaClient.open(self.job.path, self.job.storage_options, self.job.options)
-        except TableNotFoundError:
-            return False
+        except TableNotFoundError as error:
+            if batch_id == 0 or query is None:  # without a query the numbers are the caller's own
+                return False
+            raise TableNotFoundError(
+                f"there is no table, and this is batch {batch_id} of query {query}: its checkpoint says that the "
+                "batches before are written, and a new table would lack their rows. Restore the table; or start the "
+                "query with a new checkpoint, so that it takes in all that its source has; or, if the table shall "
+                "begin with this batch, create it first (pudi.create, CREATE TABLE)",
+                table=error.table,
+            ) from error
         last = self.progress.last(meta)
         return is_written(last, batch_id, query, self.progress.identifier, meta.storage.root)
 
@@ -102,9 +115,10 @@ def batch_writer(
 
     Each batch is one commit that stores the batch id, as Apache Hudi's streaming sink does, and the id of the query. A
     batch that is repeated after a restart is skipped, whichever of the two wrote it. A batch of another query under
-    the same identifier is an error. An empty batch makes no commit. The first batch creates the table if it does not
-    exist. Compactions of merge-on-read tables run beside the batches, unless the options say otherwise;
-    `Table.wait_for_services` waits for them after the end of the query.
+    the same identifier is an error. An empty batch makes no commit. Batch 0 creates the table if it does not exist; a
+    later batch of a query is refused without a table, since the rows of the former ones are gone. Compactions of
+    merge-on-read tables run beside the batches, unless the options say otherwise; `Table.wait_for_services` waits for
+    them after the end of the query.
 
     Args:
         path: the table's root.
