@@ -240,6 +240,20 @@ def test_a_table_that_was_created_again_later_than_the_stream_had_read(tmp_path:
         _run(table, Sink(), tmp_path / "checkpoint")
 
 
+def test_a_table_that_is_created_again_while_a_stream_runs(tmp_path: Path) -> None:
+    table = _table(tmp_path / "t")
+    table.upsert(_rows({1: 1}))
+
+    def create_again(batch: pa.Table, number: int) -> None:
+        assert number == 0
+        shutil.rmtree(tmp_path / "t")
+        _table(tmp_path / "t").upsert(_rows({2: 1}))
+
+    stream = stream_changes(SPARK, table.path, create_again, checkpoint=tmp_path / "checkpoint", interval=0.01)
+    with pytest.raises(InvalidArgumentError, match=r"first commit is .* created again"):
+        stream.awaitTermination(60)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [

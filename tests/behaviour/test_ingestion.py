@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -344,6 +345,78 @@ def test_changes_of_another_table_come_commit_by_commit(tmp_path: Path) -> None:
     )
     assert Ingestion(TableSource(tmp_path / "raw"), tmp_path / "t2").run() == 1
     assert [row["id"] for row in read(tmp_path, "t2")] == ["k1", "k2", "k90"]
+
+
+def _raw(tmp_path: Path, **options: str) -> pudi.Table:
+    return pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", options=options)
+
+
+def _follow(tmp_path: Path, **settings: Any) -> int:
+    return job(tmp_path, source=TableSource(tmp_path / "raw"), **settings).run()
+
+
+@pytest.mark.parametrize("then", ["empty", "later", "copy"])
+def test_a_source_table_that_was_made_again_is_refused(tmp_path: Path, then: str) -> None:
+    raw = _raw(tmp_path)
+    raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
+    shutil.copytree(tmp_path / "raw", tmp_path / "backup")
+    raw.upsert(pa.Table.from_pylist(rows_of(10, 3), SCHEMA))
+    assert _follow(tmp_path) == 1
+    shutil.rmtree(tmp_path / "raw")
+    if then == "copy":
+        shutil.copytree(tmp_path / "backup", tmp_path / "raw")
+    else:
+        raw = _raw(tmp_path)
+    if then == "later":
+        raw.upsert(pa.Table.from_pylist(rows_of(20, 3), SCHEMA))
+    before = read(tmp_path)
+    with pytest.raises(pudi.InvalidArgumentError, match=r"created again.*new checkpoint") as caught:
+        _follow(tmp_path)
+    assert caught.value.table == str(tmp_path / "raw")
+    assert read(tmp_path) == before
+    if then != "empty":  # a checkpoint that the user gives is taken: the target has both tables' records then
+        assert _follow(tmp_path, checkpoint="earliest") == 1
+        both = {row["id"]: row for row in [*before, *read(tmp_path, "raw")]}
+        assert read(tmp_path) == sorted(both.values(), key=lambda row: row["id"])
+        assert _follow(tmp_path) == 0
+
+
+def test_a_source_table_that_undid_commits_is_followed(tmp_path: Path) -> None:
+    raw = _raw(tmp_path)
+    first = raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
+    assert first is not None
+    raw.savepoint(first.instant)
+    raw.upsert(pa.Table.from_pylist(rows_of(10, 3), SCHEMA))
+    assert _follow(tmp_path) == 1
+    raw.restore(first.instant)
+    assert _follow(tmp_path) == 0
+    raw.upsert(pa.Table.from_pylist(rows_of(20, 3), SCHEMA))
+    assert _follow(tmp_path) == 1
+    assert {row["id"] for row in read(tmp_path, "raw")} <= {row["id"] for row in read(tmp_path)}
+
+
+def test_a_place_in_time_that_a_user_gives_need_not_be_a_commit(tmp_path: Path) -> None:
+    raw = _raw(tmp_path)
+    raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
+    assert _follow(tmp_path, checkpoint="20300101000000000") == 0
+    assert _follow(tmp_path, checkpoint="20200101000000000") == 1
+    assert read(tmp_path) == rows_of(0, 3)
+
+
+def test_a_write_of_a_source_table_below_version_8_that_ends_late_is_not_missed(tmp_path: Path) -> None:
+    raw = _raw(tmp_path, **{"hoodie.write.table.version": "6"})
+    raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
+    raw.upsert(pa.Table.from_pylist(rows_of(10, 3), SCHEMA))
+    second = raw.timeline.commits[1].requested
+    raw.upsert(pa.Table.from_pylist(rows_of(20, 3), SCHEMA))
+    timeline, held = tmp_path / "raw" / ".hoodie", tmp_path / "held"
+    shutil.move(timeline / f"{second}.commit", held)  # the second write is still going on
+    assert _follow(tmp_path) == 1
+    assert read(tmp_path) == rows_of(0, 3)
+    shutil.move(held, timeline / f"{second}.commit")
+    assert _follow(tmp_path) == 1
+    assert read(tmp_path) == read(tmp_path, "raw")
+    assert len(read(tmp_path)) == 9
 
 
 @pytest.mark.parametrize("table_type", ["cow", "mor"])

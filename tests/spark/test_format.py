@@ -190,6 +190,10 @@ def test_streams_by_name_write_each_change_once(tmp_path: Path, four: Any) -> No
         pudi.Table(out)
     run("three")
     assert _found(out) == _found(Path(table.path))
+    shutil.rmtree(table.path)
+    _table(tmp_path / "t").upsert(_rows(range(7, 9), 1))
+    with pytest.raises(Exception, match="the table was created again since"):
+        run("three")
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path, catalog: Any) -> None:

@@ -13,6 +13,7 @@ from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.source import Batch
 from pudi.scan.change_splits import NO_CHANGES
+from pudi.scan.feed import refuse_other_history, visible_commits
 from pudi.table import Table
 from pudi.timeline import Instant, Timeline
 
@@ -45,12 +46,16 @@ class TableSource:
         Raises:
             NotFoundError: the cleaner has removed files of commits that follow the checkpoint, or commits that may
                 have deleted are archived.
+            InvalidArgumentError: the checkpoint isn't of this table: of another source, or of the time before the table
+                was created again or restored from a copy.
         """
         del schema  # a table has types
         table = Table(self.path, storage_options=self.storage_options)
         timeline = table.timeline
         since = self._since(table, timeline, after)
-        ends = sorted(timeline.order(each) for each in timeline.commits)
+        if since is not None and after.value != after.reset:  # else a user gives a time, whenever commits are
+            refuse_other_history(table._meta, timeline, since)
+        ends = sorted(timeline.order(each) for each in visible_commits(timeline))
         following = [each for each in ends if since is None or each > since]
         if not following:
             return None

@@ -74,11 +74,11 @@ class ChangeBatch:
 def newest_offset(meta: MetaClient) -> str:
     """Return the offset that all commits that a reader sees now are at or before."""
     timeline = meta.store.load()
-    return max((timeline.order(each) for each in _visible(timeline)), default=EARLIEST)
+    return max((timeline.order(each) for each in visible_commits(timeline)), default=EARLIEST)
 
 
 def next_batch(
-    meta: MetaClient, since: str, limits: BatchLimits = NO_LIMITS, *, until: str | None = None
+    meta: MetaClient, since: str, limits: BatchLimits = NO_LIMITS, *, until: str | None = None, has_read: bool = False
 ) -> ChangeBatch | None:
     """Return the next batch after an offset; None if no commit has completed since.
 
@@ -90,16 +90,21 @@ def next_batch(
         since: the offset that is reached.
         limits: how much a batch takes.
         until: the offset beyond which no batch goes; None for no such offset.
+        has_read: whether the reader has read up to `since`; otherwise it's where it is to begin.
 
     Raises:
-        InvalidArgumentError: the table hasn't come to `since` yet: it was created again, or restored from a copy.
+        InvalidArgumentError: the table hasn't come to `since` yet, or begins after what was read: it was created again,
+            or restored from a copy.
     """
     timeline = meta.store.load()
-    _refuse_ahead(meta, timeline, since)
+    if has_read:
+        refuse_other_history(meta, timeline, since)
+    else:
+        _refuse_ahead(meta, timeline, since)
     is_first = set(since) == {"0"}
     if not is_first and reaches_archive(meta, timeline, since):
         timeline = timeline.with_archived(meta.store.archived(day_of(timeline, since)))
-    new = [each for each in _visible(timeline) if timeline.order(each) > since]
+    new = [each for each in visible_commits(timeline) if timeline.order(each) > since]
     new = [each for each in new if until is None or timeline.order(each) <= until]
     if not new:
         return None
@@ -112,28 +117,33 @@ def next_batch(
     return ChangeBatch(since, timeline.order(taken[-1]), any(_brings_records(meta, each) for each in taken))
 
 
-def refuse_new_table(meta: MetaClient, reached: str) -> None:
-    """Refuse an offset that a stream has reached if the table's history begins after it.
+def refuse_other_history(meta: MetaClient, timeline: Timeline, reached: str) -> None:
+    """Refuse an offset that a reader has reached if the table's history doesn't reach it, or begins after it.
 
     Args:
         meta: the table.
-        reached: the end of a batch that was read.
+        timeline: its timeline.
+        reached: the end of what was read.
 
     Raises:
-        InvalidArgumentError: the table was created again since.
+        InvalidArgumentError: the table was created again since, or restored from a copy.
     """
-    timeline = meta.store.load()
+    _refuse_ahead(meta, timeline, reached)
     undone = timeline.of(Action.ROLLBACK) or timeline.of(Action.RESTORE)  # may have removed what was read
-    if timeline.start is not None and reached < timeline.start and not undone and not meta.store.has_history():
+    begins_later = timeline.start is not None and set(reached) != {"0"} and reached < timeline.start
+    if begins_later and not undone and not meta.store.has_history():
         raise InvalidArgumentError(
-            f"the stream has read up to {reached}, and the table's first commit is {timeline.start}: the table was "
+            f"the table was read up to {reached}, and its first commit is {timeline.start}: the table was "
             "created again since; begin again with a new checkpoint",
             table=meta.storage.root,
         )
 
 
-def _visible(timeline: Timeline) -> list[Instant]:
-    """The commits that have an offset; in layout 1 only those before the oldest pending write, which may be next."""
+def visible_commits(timeline: Timeline) -> list[Instant]:
+    """Return the commits that have an offset.
+
+    In layout 1 these are the ones before the oldest pending write, which may complete as the next one in order.
+    """
     if timeline.rules.has_completion_times:
         return list(timeline.commits)
     open_from = min((i.requested for i in timeline.pending if i.is_write), default=None)

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pudi.config import FormatOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.scan.feed import NO_LIMITS, BatchLimits, ChangeBatch, newest_offset, next_batch
+from pudi.scan.feed import NO_LIMITS, BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
 from pudi.spark.datasource.catalog import options_of
 from pudi.spark.datasource.reading import part_reads, scan_as
 from pudi.spark.read_request import ReadRequest
@@ -85,10 +85,13 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
 
         Raises:
             NotFoundError: the cleaner has removed what the batch reads.
+            InvalidArgumentError: the table was created again since the last batch.
         """
         since, until = self._time(start), self._time(end)
         if since == until:
             return []
+        if since != start_offset(self._meta, self._request.view.stream_start):  # else nothing has been read yet
+            refuse_other_history(self._meta, self._meta.store.load(), since)
         batch = ChangeBatch(since, until, brings_records=True)
         found = self._changes.scan_what_is_left(self._request.table, self._meta, batch)
         if found is None:

@@ -14,7 +14,7 @@ from pudi.action import MetaClient
 from pudi.context import Background
 from pudi.engine.spark.session import check_session
 from pudi.errors import InvalidArgumentError
-from pudi.scan.feed import BatchLimits, newest_offset, next_batch, refuse_new_table
+from pudi.scan.feed import BatchLimits, newest_offset, next_batch, refuse_other_history
 from pudi.spark.streaming.batches import ChangesRequest, start_offset
 from pudi.spark.streaming.checkpoint import Checkpoint, NumberedBatch
 from pudi.spark.streaming.identity import of_stream
@@ -104,12 +104,12 @@ class ChangeStream:
         last, done = self._checkpoint.last()
         offset = self._checkpoint.start
         if last is not None:
-            refuse_new_table(self._meta, last.batch.until)
+            refuse_other_history(self._meta, self._meta.store.load(), last.batch.until)
             offset = last.batch.until if done else self._process(last, begun=True)
         number = 0 if last is None else last.number + 1
         until = newest_offset(self._meta) if self._available_now else None
         while not self._stopping.is_set():
-            batch = next_batch(self._meta, offset, self._limits, until=until)
+            batch = next_batch(self._meta, offset, self._limits, until=until, has_read=number > 0)
             if batch is None:
                 if self._available_now:
                     return
