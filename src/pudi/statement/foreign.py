@@ -32,7 +32,7 @@ def read_foreign(reader: Reader) -> Foreign | None:
             found = _with_table(reader, " ".join(words), instead)
             break
     else:
-        found = _replace_where(reader)
+        found = _replace_where(reader) or _clone(reader, begin)
     reader.position = begin if found is None else len(reader.tokens)
     return found
 
@@ -45,6 +45,26 @@ def _with_table(reader: Reader, what: str, instead: str) -> Foreign | None:
     except InvalidArgumentError:
         return None  # a path in quotes: none of pudi's
     return Foreign(table, what, instead.replace("{}", str(table)))
+
+
+def _clone(reader: Reader, begin: int) -> Foreign | None:
+    """Read CREATE TABLE name [SHALLOW | DEEP] CLONE source, which the engine would refuse in words of its own."""
+    reader.position = begin
+    if not reader.takes("CREATE"):
+        return None
+    reader.takes("OR", "REPLACE")
+    if not reader.takes("TABLE"):
+        return None
+    reader.takes("IF", "NOT", "EXISTS")
+    try:
+        name = reader.table()
+    except InvalidArgumentError:
+        return None
+    kind = next((word for word in ("SHALLOW", "DEEP") if reader.takes(word)), None)
+    if not reader.takes("CLONE"):
+        return None
+    instead = f"CREATE TABLE {name} USING hudi AS SELECT * FROM {{}}, which copies the rows"
+    return _with_table(reader, "CLONE" if kind is None else f"{kind} CLONE", instead)
 
 
 def _replace_where(reader: Reader) -> Foreign | None:

@@ -11,7 +11,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from pudi.action import CommitResult
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.expr import Column, bind_value, leaf_columns, parse, replace_columns
 from pudi.expr.tree import Literal
 from pudi.statement.reader import wrong
@@ -55,8 +55,13 @@ def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult
             builder = builder.when_matched_delete(condition)
         else:
             builder = builder.when_matched_update(new, condition)
-    with session.at(statement.clauses[0].at):
+    try:
         return builder.execute()
+    except PudiError as error:
+        for number, (sql, _) in reversed(list(enumerate(merging.computed))):
+            error.message = error.message.replace(f"source.{COMPUTED}{number}", sql)
+        with session.at(statement.on if error.message.startswith("on: ") else statement.clauses[0].at):
+            raise
 
 
 @dataclass(slots=True)
