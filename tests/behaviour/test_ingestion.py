@@ -395,6 +395,22 @@ def test_a_source_table_that_undid_commits_is_followed(tmp_path: Path) -> None:
     assert {row["id"] for row in read(tmp_path, "raw")} <= {row["id"] for row in read(tmp_path)}
 
 
+def test_a_continuous_ingestion_remembers_commits_of_the_active_timeline_only(tmp_path: Path) -> None:
+    archives = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
+    running = job(tmp_path, options=archives)
+    for n in range(12):
+        put(tmp_path / "src" / f"{n}.json", rows_of(n, 1), at=1000 + n)
+        assert running.run() == 1
+    assert running._progress is not None
+    assert len(running._progress.seen) <= len(pudi.Table(tmp_path / "t").timeline.commits) + 4
+    assert read(tmp_path) == sorted(rows_of(0, 12), key=lambda row: row["id"])
+    put(tmp_path / "src" / "12.json", rows_of(12, 1), at=1012)
+    assert job(tmp_path).run() == 1
+    put(tmp_path / "src" / "13.json", rows_of(13, 1), at=1013)
+    with pytest.raises(pudi.ChangedSinceError):
+        running.run()
+
+
 def test_a_place_in_time_that_a_user_gives_need_not_be_a_commit(tmp_path: Path) -> None:
     raw = _raw(tmp_path)
     raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))

@@ -18,7 +18,7 @@ class SoleProgress:
 
     Attributes:
         states: whether a commit's extra metadata says how far the job has got.
-        seen: requested times of the commits that this process knows.
+        seen: requested times of the commits that this process knows; those that were archived since are forgotten.
     """
 
     states: Callable[[Mapping[str, str]], bool]
@@ -41,3 +41,4 @@ class SoleProgress:
                     instant=instant.requested,
                 )
             self.seen.add(instant.requested)
+        self.seen.intersection_update([instant.requested for instant in now.commits])
