@@ -240,6 +240,19 @@ def test_a_table_that_was_created_again_later_than_the_stream_had_read(tmp_path:
         _run(table, Sink(), tmp_path / "checkpoint")
 
 
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_a_savepoint_of_the_first_commit_is_no_new_table(tmp_path: Path, version: str) -> None:
+    table, sink = _table(tmp_path / "t", **{"hoodie.write.table.version": version}), Sink()
+    first = table.upsert(_rows({1: 1}))
+    assert first is not None
+    table.savepoint(first.instant)
+    _run(table, sink, tmp_path / "checkpoint")
+    for value in range(2, 4):
+        table.upsert(_rows({value: 1}))
+        _run(table, sink, tmp_path / "checkpoint")
+    assert sink.state == {1: 1, 2: 1, 3: 1}
+
+
 def test_a_table_that_is_created_again_while_a_stream_runs(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.upsert(_rows({1: 1}))

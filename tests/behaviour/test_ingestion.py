@@ -386,6 +386,7 @@ def test_a_source_table_that_undid_commits_is_followed(tmp_path: Path) -> None:
     first = raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
     assert first is not None
     raw.savepoint(first.instant)
+    assert _follow(tmp_path) == 1
     raw.upsert(pa.Table.from_pylist(rows_of(10, 3), SCHEMA))
     assert _follow(tmp_path) == 1
     raw.restore(first.instant)

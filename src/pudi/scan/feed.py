@@ -130,10 +130,10 @@ def refuse_other_history(meta: MetaClient, timeline: Timeline, reached: str) -> 
     """
     _refuse_ahead(meta, timeline, reached)
     undone = timeline.of(Action.ROLLBACK) or timeline.of(Action.RESTORE)  # may have removed what was read
-    begins_later = timeline.start is not None and set(reached) != {"0"} and reached < timeline.start
-    if begins_later and not undone and not meta.store.has_history():
+    first = min((each.requested for each in timeline.commits), default=reached)  # also one that a savepoint keeps
+    if set(reached) != {"0"} and reached < first and not undone and not meta.store.has_history():
         raise InvalidArgumentError(
-            f"the table was read up to {reached}, and its first commit is {timeline.start}: the table was "
+            f"the table was read up to {reached}, and its first commit is {first}: the table was "
             "created again since; begin again with a new checkpoint",
             table=meta.storage.root,
         )
