@@ -412,6 +412,30 @@ def test_a_continuous_ingestion_remembers_commits_of_the_active_timeline_only(tm
         running.run()
 
 
+@pytest.mark.parametrize("then", ["deleted", "created again", "rolled back", "archived"])
+def test_a_running_ingestion_sees_what_becomes_of_its_target(tmp_path: Path, then: str) -> None:
+    archives = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
+    running = job(tmp_path, operation="insert")
+    for n in range(2):
+        put(tmp_path / "src" / f"{n}.json", rows_of(n * 10, 3), at=1000 + n)
+        assert running.run() == 1
+    target = pudi.Table(tmp_path / "t", options=archives)
+    if then == "rolled back":
+        target.rollback(target.timeline.commits[-1].requested)
+    elif then == "archived":
+        for n in range(8):
+            target.upsert(pa.Table.from_pylist(rows_of(n % 2, 1), SCHEMA))
+        target.clean()
+        target.archive()
+    else:
+        shutil.rmtree(tmp_path / "t")
+    if then == "created again":
+        pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts")
+    put(tmp_path / "src" / "2.json", rows_of(20, 3), at=1002)
+    assert running.run() == 1
+    assert read(tmp_path) == sorted([*rows_of(0, 3), *rows_of(10, 3), *rows_of(20, 3)], key=lambda row: row["id"])
+
+
 def test_a_place_in_time_that_a_user_gives_need_not_be_a_commit(tmp_path: Path) -> None:
     raw = _raw(tmp_path)
     raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))

@@ -42,3 +42,16 @@ class SoleProgress:
                 )
             self.seen.add(instant.requested)
         self.seen.intersection_update([instant.requested for instant in now.commits])
+
+
+def is_gone(meta: MetaClient, timeline: Timeline, requested: str) -> bool:
+    """Return whether a commit was rolled back, or its table created again; an archived commit is not gone.
+
+    Args:
+        meta: the table.
+        timeline: its active timeline.
+        requested: the requested time of a commit that completed.
+    """
+    if timeline.commit(requested) is not None:
+        return False
+    return timeline.start is None or requested > timeline.start or not meta.store.has_history()

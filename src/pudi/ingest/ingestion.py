@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.action import CommitResult
-from pudi.action.sole_progress import SoleProgress
+from pudi.action.sole_progress import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame
@@ -95,6 +95,7 @@ class Ingestion:
     context: Context = field(default_factory=Context)
     _progress: SoleProgress | None = field(default=None, init=False, repr=False)
     _reached: Checkpoint | None = field(default=None, init=False, repr=False)
+    _last: str | None = field(default=None, init=False, repr=False)
     _stopped: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -161,6 +162,8 @@ class Ingestion:
         clock = self.context.clock
         began, at = clock.monotonic(), datetime.fromtimestamp(clock.now_ms() / 1000, timezone.utc).isoformat()
         table = self._table()
+        if self._last is not None and (table is None or is_gone(table._meta, table.timeline, self._last)):
+            self._progress = self._reached = self._last = None  # the table says where to go on, as after a restart
         if self._progress is None:
             self._progress = SoleProgress(is_stated, set() if table is None else _commits(table))
         after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
@@ -307,6 +310,7 @@ class Ingestion:
         """Note a commit as this process's own."""
         if done is not None and self._progress is not None:
             self._progress.seen.add(done.instant)
+            self._last = done.instant
         return done
 
     def _keep(self, bad: Sequence[BadRecord], at: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
-from pudi.action.sole_progress import SoleProgress
+from pudi.action.sole_progress import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.timeline import Instant, Timeline
@@ -61,7 +61,7 @@ class Progress:
             CorruptError: a commit states no numbers.
         """
         timeline = meta.store.load()
-        if self._last is not None and _is_rolled_back(timeline, self._last.instant):
+        if self._last is not None and is_gone(meta, timeline, self._last.instant):
             self._seen = self._last = None
         first = self._seen is None
         seen = self._seen or frozenset()
@@ -144,11 +144,6 @@ def is_written(last: WrittenBatch | None, batch: int, query: str | None, identif
             instant=last.instant,
         )
     return batch <= last.batch
-
-
-def _is_rolled_back(timeline: Timeline, requested: str) -> bool:
-    """Whether a commit is neither active nor so old that it may be archived."""
-    return timeline.commit(requested) is None and (timeline.start is None or requested > timeline.start)
 
 
 def _map(values: Mapping[str, str]) -> str:
