@@ -244,7 +244,15 @@ def test_readers_divide_large_files_of_changes(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("pudi.plan.changes._SHARE_BYTES", 300)
     divided = on.changes(format="cdc", images=images)
     plan = divided.plan
-    assert len(plan.divided(20)) > len(plan.splits) == len(plan.divided(2))
+    whole_size = sum(split.size for split in plan.splits)
+    for readers in (2, 20):
+        pieces = [
+            [(each.case, each.size * (each.share[1] - each.share[0])) for each in p] for p in plan.divided(readers)
+        ]
+        assert 1 < len(pieces) <= readers
+        assert sum(size for part in pieces for _, size in part) == pytest.approx(whole_size)
+        assert all(size < whole_size / readers + 600 for part in pieces for case, size in part if case == "AS_IS")
+    assert sum(len(part) for part in plan.divided(20)) > len(plan.splits)
     monkeypatch.setattr(os, "cpu_count", lambda: 20)
     assert divided.to_arrow() == whole
 

@@ -32,17 +32,16 @@ _SWELLS = 4
 """How much larger than what encodes them Arrow's columns may be, about."""
 
 
-def decode_share(block: LogBlock, number: int, count: int, most: int) -> Iterator[pa.Table]:
+def decode_share(block: LogBlock, share: tuple[float, float], most: int) -> Iterator[pa.Table]:
     """The records of an Avro or CDC block that one of several readers takes, at least one table; see `decode_data`.
 
     Args:
         block: the block.
-        number: the reader's number, from 0.
-        count: the number of readers; each takes about as many records as the others.
+        share: the first and the last of the records that it takes, as fractions of their number.
         most: the number of records that a table has at most.
     """
     begin, end = _spans(block)
-    first, last = (len(begin) * each // count for each in (number, number + 1))
+    first, last = (int(len(begin) * each) for each in share)
     for at in range(first, max(last, first + 1), most):
         part = slice(at, min(at + most, last))
         yield _decode_avro(block, begin[part], end[part], None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -37,7 +39,7 @@ class ChangeCase(str, Enum):
     COMPARED = "COMPARED"
 
 
-_SHARE_BYTES = 8 << 20
+_SHARE_BYTES = 4 << 20
 """Bytes of CDC files worth a reader of their own: each one reads the file, and decodes its share of the records."""
 
 
@@ -55,7 +57,7 @@ class ChangeSplit:
         logs: the log files that the commit wrote (LOG_FILE).
         cdc: the CDC files that the commit wrote (AS_IS).
         completed: the instants whose log blocks count in `before`.
-        share: which of the records in its CDC files are read, as the number of a reader and the count of readers.
+        share: the first and the last of the records in its CDC files that are read, as fractions of their number.
     """
 
     instant: str
@@ -67,7 +69,7 @@ class ChangeSplit:
     logs: tuple[LogFile, ...] = ()
     cdc: tuple[LogFile, ...] = ()
     completed: frozenset[str] = field(default=frozenset(), repr=False)
-    share: tuple[int, int] = (0, 1)
+    share: tuple[float, float] = (0.0, 1.0)
 
     @property
     def size(self) -> int:
@@ -133,23 +135,33 @@ class ChangePlan:
     splits: tuple[ChangeSplit, ...] = ()
     timeline: TimelinePlace | None = None
 
-    def divided(self, readers: int) -> tuple[ChangeSplit, ...]:
-        """Return the splits, large ones divided where there are fewer than readers.
+    def divided(self, readers: int) -> tuple[tuple[ChangeSplit, ...], ...]:
+        """Return the splits in parts of about the same size, one for each reader; large splits are divided.
 
         Only CDC files that say all are divided: another split needs base files too, which each reader would read.
 
         Args:
             readers: the number of readers that work beside each other.
+
+        Returns:
+            At most as many parts, each with a split at least. The order is that of `splits`.
         """
-        size = sum(split.size for split in self.splits)
-        if len(self.splits) >= readers or self.mode is not LoggingMode.DATA_BEFORE_AFTER:
-            return self.splits
-        found: list[ChangeSplit] = []
+        part = max(1, sum(split.size for split in self.splits)) / readers
+        step = part * ceil(_SHARE_BYTES / part)
+        parts: list[list[ChangeSplit]] = [[] for _ in range(readers)]
+        begin = 0
         for split in self.splits:
-            most = split.size // _SHARE_BYTES if split.case is ChangeCase.AS_IS else 1
-            count = max(1, min(most, round(readers * split.size / max(1, size))))
-            found += [replace(split, share=(number, count)) for number in range(count)]
-        return tuple(found)
+            end = begin + split.size
+            cuts: list[float] = [begin, end]
+            if split.case is ChangeCase.AS_IS and self.mode is LoggingMode.DATA_BEFORE_AFTER:
+                inner = (step * number for number in range(ceil(begin / step), ceil(end / step)))
+                cuts[1:1] = [cut for cut in inner if begin + _SHARE_BYTES <= cut <= end - _SHARE_BYTES]
+            for first, last in pairwise(cuts):
+                share = ((first - begin) / split.size, (last - begin) / split.size) if len(cuts) > 2 else split.share
+                at = int((first + last) / 2 / part)
+                parts[min(at, readers - 1)].append(replace(split, share=share))
+            begin = end
+        return tuple(tuple(each) for each in parts if each)
 
     @property
     def whole_schema(self) -> pa.Schema:

@@ -107,7 +107,7 @@ class ChangeReader:
                 raise block.corrupt(f"is of kind {block.kind.name}; a CDC file has none but CDC blocks")
             if block.instant != split.instant:
                 raise block.corrupt(f"is of instant {block.instant}, in a CDC file of {split.instant}")
-            for records in decode_share(block, *split.share, _PART_RECORDS):
+            for records in decode_share(block, split.share, _PART_RECORDS):
                 yield self._of_block(split, block, records)
 
     def _of_block(self, split: ChangeSplit, block: LogBlock, stored: pa.Table) -> _Changes:

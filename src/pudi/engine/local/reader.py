@@ -46,7 +46,7 @@ def read_changes(storage: Storage, plan: ChangePlan, threads: int | None = None)
     """The change data of a plan as a stream, commit after commit; memory as of `read_batches`."""
     reader, limit = ChangeReader(storage, plan), threads or os.cpu_count() or 1
     batches = executor_of(storage).read_ahead(
-        (partial(reader.read, split) for split in plan.divided(limit)),
+        (partial(reader.read, split) for part in plan.divided(limit) for split in part),
         limit=limit,
         most=plan.merging.memory.share,
         size=lambda batch: batch.nbytes,

@@ -15,7 +15,7 @@ from pudi.engine.spark.places import in_groups, place_by_size
 from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.filegroup.retained import naming_retained_in
 from pudi.plan import ReadPlan
-from pudi.plan.changes import ChangePlan
+from pudi.plan.changes import ChangePlan, ChangeSplit
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
 from pudi.task.changes import ChangeReader
@@ -63,18 +63,21 @@ class SplitTasks:
 
     Args:
         storage: the table's files.
-        plan: the read, with its splits.
+        plan: the read.
+        parts: the splits of each task, by its number.
     """
 
     storage: Storage
     plan: ChangePlan
+    parts: Sequence[Sequence[ChangeSplit]]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the changes of the splits whose numbers come in."""
+        """Read the changes of the parts whose numbers come in."""
         reader = ChangeReader(self.storage, self.plan)
         for batch in batches:
-            for number in batch.column(0).to_pylist():  # splits, not records
-                yield from naming_retained_in(self.storage, self.plan.timeline, reader.read(self.plan.splits[number]))
+            for number in batch.column(0).to_pylist():  # parts, not records
+                for split in self.parts[number]:
+                    yield from naming_retained_in(self.storage, self.plan.timeline, reader.read(split))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,10 +80,9 @@ def change_frame(storage: Storage, plan: ChangePlan, spark: Any) -> Any:
     schema = struct_type(json.loads(arrow_to_spark_json(plan.output_schema)))
     if not plan.splits:
         return spark.createDataFrame([], schema)
-    size = sum(split.size for split in plan.splits)
-    plan = replace(plan, splits=plan.divided(readers_of(size)))
-    tasks = task_count(len(plan.splits), size)
-    return in_workers(spark.range(0, len(plan.splits), 1, tasks), SplitTasks(storage, plan).run, schema)
+    parts = plan.divided(readers_of(sum(split.size for split in plan.splits)))
+    tasks = SplitTasks(storage, replace(plan, splits=()), parts)
+    return in_workers(spark.range(0, len(parts), 1, len(parts)), tasks.run, schema)
 
 
 def _native(files: NativeFiles, plan: ReadPlan, slices: Sequence[FileSlice]) -> Any:
