@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,8 @@ from pudi.action.mdt.index_logs import write_index_logs
 from pudi.action.rollback import abort, resume, roll_back
 from pudi.action.rollback_logs import block_requests, roll_back_blocks
 from pudi.action.rollback_plan import plan_of_pending
-from pudi.action.services.lease import ServiceLease, revert_to_requested
+from pudi.action.services.lease import ServiceLease, lease, revert_to_requested
+from pudi.action.services.target import ServiceTarget
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
@@ -513,6 +515,36 @@ def test_a_run_does_not_complete_once_its_files_began_to_go(root: str, ends_plan
         if not died:
             break
     assert len(refused) > 3
+
+
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_a_run_that_was_taken_over_does_not_complete_while_the_new_one_is_at_work(root: str, service: str) -> None:
+    """The new run deleted nothing yet that the old one needs: only that it has begun says so."""
+    opened = create(root, "mor")
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    assert opened.schedule(service) is not None
+    meta = MetaClient.open(root, None, {})
+    (plan,) = meta.store.load().pending
+    run_jobs, runs = ServiceTarget.run_jobs, ExitStack()
+
+    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
+        with patch("pudi.action.services.lease.is_available", return_value=True):
+            runs.enter_context(lease(meta, plan, target.write_options))
+        return run_jobs(target, *arguments, **named)
+
+    with (
+        pytest.raises(ConflictError, match="runs the plan itself"),
+        patch.object(ServiceTarget, "run_jobs", stands_still),
+    ):
+        opened.run_pending()
+    (pending,) = meta.store.load().pending
+    assert pending.state is State.INFLIGHT
+    with suppress(OSError):
+        runs.__exit__(OSError, OSError("it fails"), None)
+    assert len(pudi.Table(root).run_pending()) == 1
+    assert {row["ts"] for row in opened.scan().to_arrow().to_pylist()} == {2}
+    assert opened.check().ok
+    assert not list(meta.storage.list(".hoodie/.pudi"))
 
 
 def test_a_deltacommit_that_a_late_process_began_is_a_conflict(root: str) -> None:

@@ -111,6 +111,9 @@ def _complete_validated(commit: IndexedCommit, done: Completion) -> Instant:
         except ValidatedStateChangedError:
             if attempt == _VALIDATIONS:
                 raise
+        except NotFoundError:  # of its own files, if another process took it for dead and rolled it back
+            meta.store.refuse_taken(instant)
+            raise
     raise AssertionError("the loop ends by a return or an error")
 
 

@@ -39,6 +39,7 @@ from pudi.format import (
     encode_rollback_metadata,
     encode_rollback_plan,
     heartbeat_path,
+    plan_run_path,
 )
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
@@ -242,7 +243,7 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Seq
         discard_metadata(meta, target.requested)
         meta.store.discard(target)
         markers.delete()
-        meta.storage.delete([heartbeat_path(target.requested)])
+        meta.storage.delete([heartbeat_path(target.requested), plan_run_path(target.requested)])
 
 
 def _name(info: FileInfo) -> str:
@@ -268,7 +269,7 @@ def _sweep(meta: MetaClient, timeline: Timeline, beat: FileInfo, options: WriteO
         return
     roll_back_blocks(meta.storage, instant, instant, blocks, meta.lock.verify)
     markers.delete()
-    meta.storage.delete([beat.path])
+    meta.storage.delete([beat.path, plan_run_path(instant)])
 
 
 def _has_completed(meta: MetaClient, timeline: Timeline, instant: str) -> bool:

@@ -94,6 +94,7 @@ from pudi.format.layout import (
     marker_dir,
     marker_path,
     partition_metadata_path,
+    plan_run_path,
     service_failure_path,
     staging_dir,
 )
@@ -271,6 +272,7 @@ __all__ = [
     "parse_log_file",
     "parse_marker",
     "partition_metadata_path",
+    "plan_run_path",
     "read_bloom_filter",
     "read_footer_keys",
     "read_key_range",

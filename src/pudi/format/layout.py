@@ -45,6 +45,8 @@ HEARTBEAT_DIR: Final = f"{HOODIE_DIR}/.heartbeat"
 """A file for each writer that says it is alive."""
 SERVICE_FAILURES_DIR: Final = f"{HOODIE_DIR}/.pudi/failures"
 """A file for each table service that failed at its last attempt: pudi's own, which Hudi passes over."""
+_PLAN_RUNS_DIR = f"{HOODIE_DIR}/.pudi/runs"
+"""A file for each plan of a table service that is being run, with the id of its newest run: pudi's own."""
 LOCKS_DIR: Final = f"{HOODIE_DIR}/.locks"
 """Locks kept in the storage."""
 TABLE_LOCK: Final = f"{LOCKS_DIR}/table_lock.json"
@@ -124,6 +126,11 @@ def partition_metadata_path(partition: str) -> str:
 def service_failure_path(service: str) -> str:
     """Path of the note that a table service failed, relative to the table's root."""
     return f"{SERVICE_FAILURES_DIR}/{service}"
+
+
+def plan_run_path(instant: str) -> str:
+    """Path of the note which run of a plan is the newest, relative to the table's root."""
+    return f"{_PLAN_RUNS_DIR}/{instant}"
 
 
 def history_manifest(version: int) -> str:

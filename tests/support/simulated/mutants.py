@@ -344,8 +344,8 @@ MUTANTS: Sequence[Mutant] = (
             "if True:",
         ),
         (
-            "pudi.action.services.lease:ServiceLease.check_files",
-            "if not markers.issuperset(self.written):",
+            "pudi.action.services.lease:ServiceLease.check",
+            "if not self.is_newest() or not markers.issuperset(self.written):",
             "if False:",
         ),
     ),

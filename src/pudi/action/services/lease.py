@@ -16,9 +16,9 @@ from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError
+from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers, unmarked_files
-from pudi.format import State, heartbeat_path, parse_data_file, write_token
+from pudi.format import MaxBytes, State, heartbeat_path, parse_data_file, plan_run_path, write_token
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
@@ -54,19 +54,33 @@ class ServiceLease:
     failed: dict[str, str]
     written: list[str] = field(default_factory=list)
 
-    def check_files(self) -> None:
-        """Verify under the lock, just before completion, that no process declared this run dead and deleted its files.
+    def check(self) -> None:
+        """Verify under the lock, just before completion, that no process declared this run dead.
+
+        Such a process deletes its files, or has begun a run of its own.
 
         Raises:
             ConflictError: another process did.
         """
         markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
-        if not markers.issuperset(self.written):
+        if not self.is_newest() or not markers.issuperset(self.written):
             raise ConflictError(
                 "another process took this run for dead and runs the plan itself; nothing of this run is visible",
                 table=self.meta.storage.root,
                 instant=self.instant.requested,
             )
+
+    def is_newest(self) -> bool:
+        """Return whether no other process of pudi has leased the plan since."""
+        try:
+            noted = self.meta.storage.read(plan_run_path(self.instant.requested), MaxBytes.NOTE)
+        except NotFoundError:
+            return False
+        return noted == _note(self.run)
+
+    def end(self) -> None:
+        """Delete the note of this run, after its completion."""
+        self.meta.storage.delete([plan_run_path(self.instant.requested)])
 
     def keep(self, written: Sequence[str]) -> None:
         """Record the files of this run and delete files of its failed attempts; files of other runs stay."""
@@ -119,6 +133,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
             timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
+            meta.storage.put(plan_run_path(instant.requested), _note(number))
             meta.lock.verify()
             leased = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
         yield leased
@@ -156,7 +171,7 @@ def revert_to_requested(meta: MetaClient, instant: Instant) -> Instant:
         meta.delete_locked(files)
         discard_metadata(meta, instant.requested)
         markers.delete()
-        meta.storage.delete([heartbeat_path(instant.requested)])
+        meta.storage.delete([heartbeat_path(instant.requested), plan_run_path(instant.requested)])
     return Instant(instant.requested, instant.action, State.REQUESTED, layout=instant.layout)
 
 
@@ -172,8 +187,13 @@ def _undo(leased: ServiceLease) -> None:
         delete_for_good(meta.storage, sorted(own))
         found = timeline.find(instant.requested, instant.action)
         others = set(Markers(meta.storage, instant.requested).all_files()) - own
-        if done is None and not others and found is not None and found.state is State.INFLIGHT:
+        is_over = done is not None or others or not leased.is_newest()
+        if not is_over and found is not None and found.state is State.INFLIGHT:
             revert_to_requested(meta, found)
+
+
+def _note(run: int) -> bytes:
+    return str(run).encode()
 
 
 def _run_of(path: str) -> int | None:

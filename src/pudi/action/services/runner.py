@@ -350,6 +350,7 @@ class _Execution:
                 done = self._complete(leased, run, metadata, run.content())
             with after_commit(CLEAN_UP, meta.storage.root, leased.failed):
                 run.after_commit()
+                leased.end()
         return replace(phases.result(done, metadata, run.removed), failed_services=leased.failed)
 
     def _complete(
@@ -358,7 +359,7 @@ class _Execution:
         meta, instant = self.meta, leased.instant
 
         def check(now: Timeline) -> None:
-            leased.check_files()
+            leased.check()
             run.verify(now)
 
         staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
