@@ -44,7 +44,7 @@ def test_a_table_that_is_well(tmp_path: Path) -> None:
     who = {each.who.split(",")[0]: (each.reads, each.writes) for each in found.access}
     assert who["Apache Hudi 1.0"] == (False, False)
     assert who["Apache Hudi 1.1"] == (True, True)
-    assert who["hudi-rs 0.5"] == (True, False)
+    assert who["hudi-rs 0.5"] == who["Trino 476"] == (True, False)
 
 
 def test_a_table_of_hfiles(tmp_path: Path) -> None:
@@ -52,6 +52,7 @@ def test_a_table_of_hfiles(tmp_path: Path) -> None:
     made.insert(table([trip(1, 10)]))
     who = {each.who.split(",")[0].split(" 0")[0]: (each.reads, each.writes) for each in made.doctor().access}
     assert (who["pudi"], who["Apache Hudi 1.1"], who["hudi-rs"]) == ((True, True), (False, False), (False, False))
+    assert who["Trino 476"] == (False, False)
 
 
 def test_what_pudi_refuses_is_said(golden_folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Programs that can read and write a table: its properties in, one line for each program out.
 
-Sources: HoodieTableVersion and the versions that releases of Apache Hudi write (hoodie.write.table.version); hudi-rs as
-pudi's tests run it.
+Sources: HoodieTableVersion and the versions that releases of Apache Hudi write (hoodie.write.table.version); hudi-rs
+and Trino as pudi's tests run them.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
             known, reason = False, _BY_SPARK.format(config.base_file_format)
         yield Access(who, known, known and config.version in written, reason)
     yield _hudi_rs(config)
+    yield _trino(config)
 
 
 def _allowed(check: Callable[[], None]) -> tuple[bool, str]:
@@ -70,3 +71,13 @@ def _hudi_rs(config: TableConfig) -> Access:
     if config.version not in {6, 8, 9}:
         return Access(who, False, False, f"it doesn't know version {config.version}")
     return Access(who, True, False, "it only reads, and it can't read timestamps without a time zone")
+
+
+def _trino(config: TableConfig) -> Access:
+    who = "Trino 476"
+    if config.base_file_format != "PARQUET":
+        return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
+    if config.version not in {6, 8, 9}:
+        return Access(who, False, False, f"reading version {config.version} wasn't tried")
+    whole = config.table_type == "COPY_ON_WRITE"
+    return Access(who, True, False, "it only reads" + ("" if whole else ", and base files alone: compact before"))
