@@ -436,6 +436,12 @@ def test_a_running_ingestion_sees_what_becomes_of_its_target(tmp_path: Path, the
     assert read(tmp_path) == sorted([*rows_of(0, 3), *rows_of(10, 3), *rows_of(20, 3)], key=lambda row: row["id"])
 
 
+def test_a_first_batch_that_fails_says_that_it_left_an_empty_table(tmp_path: Path) -> None:
+    put(tmp_path / "src" / "a.json", [{"id": None, "ts": 1, "fare": 1.0, "city": "nyc"}, *rows_of(0, 1)])
+    with pytest.raises(pudi.PudiError, match=r"t was created for this write and is empty.* delete its folder"):
+        job(tmp_path).run()
+
+
 def test_a_place_in_time_that_a_user_gives_need_not_be_a_commit(tmp_path: Path) -> None:
     raw = _raw(tmp_path)
     raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))

@@ -146,6 +146,18 @@ def test_a_batch_0_that_crashed_makes_the_table_when_it_comes_again(tmp_path: Pa
     assert _ids(path) == [1, 2]
 
 
+def test_a_first_batch_that_fails_says_that_it_left_an_empty_table(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    bad = pa.table({"id": pa.array([None], pa.int64())})
+    for said in (True, False):  # the second time it isn't this write's
+        with pytest.raises(pudi.PudiError, match="record key") as caught:
+            _writer(path).write_rows(lambda: bad, 0, "first")
+        assert (f"{path} was created for this write and is empty" in str(caught.value)) == said
+    assert pudi.Table(path).timeline.commits == ()
+    assert _write(_writer(path), 0)
+    assert _ids(path) == [0]
+
+
 def test_a_table_that_its_owner_creates_begins_with_any_batch(tmp_path: Path) -> None:
     path = tmp_path / "t"
     pudi.create(path, pa.schema([("id", pa.int64())]), record_key="id")

@@ -30,6 +30,7 @@ from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
+from pudi.table.create import first_write
 
 OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite", "delete")
 _ERROR_COLUMNS: Final = pa.schema(
@@ -210,8 +211,12 @@ class Ingestion:
             extra = batch.checkpoint.metadata(table.config.version) if data is None else None
             deleted = self._noted(table._write(gone, Operation.DELETE, self.options, extra, None, self._progress))
         if data is not None:
-            table = table or self._create(data)
-            result = self._write(table, data, batch)
+            if table is None:
+                table = self._create(data)
+                with first_write(table):
+                    result = self._write(table, data, batch)
+            else:
+                result = self._write(table, data, batch)
         return BatchReport(
             at,
             batch.origin,

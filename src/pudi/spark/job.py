@@ -21,6 +21,7 @@ from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, spark_struct_to_arrow, without_meta_fields
 from pudi.storage import canonical_root, delete_folder, open_storage
 from pudi.table import Table, create
+from pudi.table.create import first_write
 
 
 class SaveMode(str, Enum):
@@ -155,6 +156,8 @@ class WriteJob:
                 what = "to delete from" if deletes else f"that could be unchanged since {since}"
                 raise TableNotFoundError(f"there is no table {what}", table=self.path)
             table = self._create(_schema_of(frame), resolved)
+            with first_write(table):
+                return table._write(frame, operation, None, extra_metadata, since, progress)
         if operation is Operation.DELETE_PARTITION:
             named = self._partitions(frame, table, resolved)
             return table.delete_partitions(named, if_unchanged_since=since, extra_metadata=extra_metadata)

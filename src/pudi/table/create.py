@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from pudi.action.create import create_table
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, PudiError
 from pudi.schema import spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.table import Table
@@ -73,6 +74,30 @@ def create(
         storage_options=storage_options,
     )
     return Table.of(meta, options or {})
+
+
+@contextmanager
+def first_write(table: Table) -> Iterator[None]:
+    """Say in errors of a new table's first write that the table is there, and empty.
+
+    It stays, as Hudi's does: another writer may have opened it meanwhile, and would lose what it writes.
+    """
+    try:
+        yield
+    except PudiError as error:
+        if _is_empty(table):
+            error.message += (
+                f". The table {table.path} was created for this write and is empty: the next write takes its columns "
+                "and table options as they are; delete its folder to begin with others"
+            )
+        raise
+
+
+def _is_empty(table: Table) -> bool:
+    try:
+        return not table.timeline.commits
+    except PudiError:  # the storage failed; the error of the write is the one to tell
+        return False
 
 
 def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
