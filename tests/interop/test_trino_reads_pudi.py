@@ -71,6 +71,16 @@ def test_pudis_tables(
     made.cluster()
     made.clean(options={"hoodie.clean.commits.retained": "1"})
     check("after clustering and a clean")
+    if kind == "mor" or version == 6:
+        return
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    for ts in range(400, 405):
+        made.upsert(table([trip(1, ts)]), options=few)
+    made.clean(options=few)
+    made.archive(options=few)
+    assert any((tmp_path / name / ".hoodie" / "timeline" / "history").iterdir())
+    with pytest.raises(RuntimeError, match="does not support Parquet file reader"):  # the archive's files are Parquet
+        trino.rows(name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

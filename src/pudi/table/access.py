@@ -79,5 +79,6 @@ def _trino(config: TableConfig) -> Access:
         return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
     if config.version not in {6, 8, 9}:
         return Access(who, False, False, f"reading version {config.version} wasn't tried")
-    whole = config.table_type == "COPY_ON_WRITE"
-    return Access(who, True, False, "it only reads" + ("" if whole else ", and base files alone: compact before"))
+    limits = [] if config.table_type == "COPY_ON_WRITE" else ["base files alone"]
+    limits += ["until commits are archived"] if config.version > 6 else []
+    return Access(who, True, False, ", ".join(["it only reads", *limits]))
