@@ -32,8 +32,8 @@ from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
-from pudi.timeline import Instant, TimelineStore
-from pudi.timeline.archiving import HistoryWriter
+from pudi.timeline import Instant, TimelineStore, archiving
+from pudi.timeline.archiving import HistoryWriter, archive_log_name
 from support.trips import SCHEMA, table, trip
 
 pytestmark = pytest.mark.metadata_by_default
@@ -559,3 +559,27 @@ def test_a_deltacommit_that_a_late_process_began_is_a_conflict(root: str) -> Non
 
     with patch.object(TimelineStore, "request", began_late), pytest.raises(ConflictError, match="come back"):
         begin_deltacommit(mdt, at)
+
+
+def test_an_archive_file_that_a_late_process_wrote_is_a_conflict(root: str) -> None:
+    opened = create(root, hoodie__write__table__version="6", hoodie__metadata__enable="false")
+    for ts in range(2, 8):
+        opened.upsert(table([trip(0, ts)]))
+    newest = archiving._newest_log
+
+    def wrote_late(store: TimelineStore) -> Any:
+        found = newest(store)
+        store.storage.create(f"{store.history}/{archive_log_name(found[0] + 1)}", b"")
+        return found
+
+    keep = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    with (
+        patch.object(archiving, "_newest_log", wrote_late),
+        pytest.raises(ConflictError, match="at the same time") as caught,
+    ):
+        opened.archive(options=keep)
+    assert caught.value.path is not None
+    MetaClient.open(root, None, {}).storage.delete([caught.value.path])
+    assert opened.archive(options=keep)
+    assert opened.check().ok
+    assert len(opened.timeline.commits) < 7

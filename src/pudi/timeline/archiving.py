@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pudi.config import ArchiveOptions
 from pudi.context import FileInfo, Storage
-from pudi.errors import CorruptError
+from pudi.errors import ConflictError, CorruptError, TableExistsError
 from pudi.format import (
     ARCHIVE_FILE_ID,
     HISTORY_VERSION,
@@ -103,10 +103,18 @@ def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileI
         for file, info in each
         if (file.requested, file.action.comparable) not in known
     ]
-    if entries:
-        store.storage.create(
-            f"{store.history}/{archive_log_name(newest + 1)}", encode_archive_log(entries), durable=True
-        )
+    if not entries:
+        return
+    path = f"{store.history}/{archive_log_name(newest + 1)}"
+    try:
+        store.storage.create(path, encode_archive_log(entries), durable=True)
+    except TableExistsError as error:
+        raise ConflictError(
+            "another process archives the timeline at the same time, by a lock that it has lost or taken over: nothing "
+            "was archived here, the next archiving goes on",
+            table=store.storage.root,
+            path=path,
+        ) from error
 
 
 def archive_log_name(number: int) -> str:
