@@ -347,6 +347,22 @@ def test_changes_of_another_table_come_commit_by_commit(tmp_path: Path) -> None:
     assert [row["id"] for row in read(tmp_path, "t2")] == ["k1", "k2", "k90"]
 
 
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_late_records_of_another_table_are_left_out_as_it_leaves_them_out(tmp_path: Path, version: str) -> None:
+    options = {"hoodie.write.table.version": version}
+    raw = pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", table_type="mor", options=options)
+    raw.insert(pa.Table.from_pylist(rows_of(0, 4, ts=5), SCHEMA))
+    raw.upsert(pa.Table.from_pylist(rows_of(4, 1, ts=5), SCHEMA))  # small: the file group gets a log file
+    raw.delete(pa.table({"id": ["k1"]}))
+    for number in (1, 2, 4):  # one that was deleted, one in the base file, one in a log file
+        raw.upsert(pa.Table.from_pylist([{**row, "fare": 99.0} for row in rows_of(number, 1, ts=3)], SCHEMA))
+    raw.upsert(pa.Table.from_pylist(rows_of(3, 1, ts=7), SCHEMA))
+    source = TableSource(tmp_path / "raw", max_commits=1)
+    assert job(tmp_path, source=source, ordering=None).run() == len(raw.timeline.commits)  # here the last one counts
+    assert read(tmp_path) == read(tmp_path, "raw")
+    assert [row["id"] for row in read(tmp_path)] == ["k0", "k2", "k3", "k4"]
+
+
 def _raw(tmp_path: Path, **options: str) -> pudi.Table:
     return pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", options=options)
 

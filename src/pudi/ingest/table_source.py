@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.source import Batch
+from pudi.scan import changes_scan
 from pudi.scan.change_splits import NO_CHANGES
 from pudi.scan.feed import refuse_other_history, visible_commits
 from pudi.table import Table
@@ -21,6 +22,9 @@ from pudi.timeline import Instant, Timeline
 @dataclass(frozen=True, slots=True)
 class TableSource:
     """Records that commits of another table brought or changed, and those that they deleted.
+
+    A late record, which lost against a stored one or its delete by its ordering value, doesn't come, since the table
+    doesn't have it; Hudi Streamer takes it in from log files.
 
     Hudi Streamer takes no deletes in. They are looked up by the table's change data, only in ranges with a commit that
     deleted or replaced something. The first batch of a table has none: it's the table as it is.
@@ -60,7 +64,7 @@ class TableSource:
         if not following:
             return None
         until = following[-1] if self.max_commits is None else following[: self.max_commits][-1]
-        scan = table.changes(since, until, meta_fields=False)
+        scan = changes_scan(table._meta, since, until, None, None, meta_fields=False, late=False)
         data = scan.to_arrow() if spark is None else scan.to_spark(spark)
         count = following.index(until) + 1
         origin = f"{count} commit{'' if count == 1 else 's'} of {table.path}"

@@ -104,12 +104,25 @@ def changes_scan(
     where: str | None,
     meta_fields: bool,
     options: Options | None = None,
+    *,
+    late: bool = True,
 ) -> Scan:
     """Records that commits completed after `since` and up to `until` brought, in their last version among these.
 
     Rows come from the table as it was after the last of these commits; a record changed twice comes once, deletes
     don't come (Hudi's incremental query, IncrementalRelationV2, and below version 8 MergeOnReadIncrementalRelationV1).
     Times are completion times, below version 8 requested times. Commits that were archived count as well.
+
+    Args:
+        meta: the table.
+        since: see `Table.changes`.
+        until: see `Table.changes`.
+        columns: see `Table.changes`.
+        where: see `Table.changes`.
+        meta_fields: see `Table.changes`.
+        options: write and read options.
+        late: whether records in log files come that lost, by their ordering values, against one from before the range
+            or its delete. In Hudi they do, until a compaction; without them rows are those that the table has.
 
     Raises:
         InvalidArgumentError: `since` is later than `until`, or no point in time.
@@ -143,7 +156,7 @@ def changes_scan(
         populated=True,
         commit_times=commit_times,
         history=read_history(meta, end, timeline),
-        merging=merging_of(meta, timeline, end, among=commit_times),
+        merging=merging_of(meta, timeline, end, among=commit_times if late else None),
     )
     by_index = skipper(meta, timeline, end, options or Options())
     shown = end.shown(timeline.pending)

@@ -74,7 +74,8 @@ class SliceReader:
     def _slices(self) -> MergedSlices:
         plan = self.plan
         assert plan.merging is not None
-        return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, plan.commit_times)
+        times = plan.commit_times if plan.merging.scope.among is not None else None  # else base rows take part too
+        return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, times)
 
     def candidate_groups(self, file: AnyBaseFile, names: FieldNames | None = None) -> list[int]:
         """Return the row groups whose statistics allow a matching row.
