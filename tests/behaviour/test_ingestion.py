@@ -412,6 +412,23 @@ def test_a_source_table_that_undid_commits_is_followed(tmp_path: Path) -> None:
     assert {row["id"] for row in read(tmp_path, "raw")} <= {row["id"] for row in read(tmp_path)}
 
 
+def test_a_target_of_version_6_follows_a_table_that_has_completion_times(tmp_path: Path) -> None:
+    raw = _raw(tmp_path)
+    first = raw.upsert(pa.Table.from_pylist(rows_of(0, 3), SCHEMA))
+    assert first is not None
+    settings = {"options": {"hoodie.write.table.version": "6"}}
+    assert _follow(tmp_path, **settings) == 1
+    assert extra(tmp_path)["deltastreamer.checkpoint.key"] == first.instant, "Hudi Streamer goes on by requested times"
+    raw.savepoint(first.instant)
+    raw.upsert(pa.Table.from_pylist(rows_of(10, 3), SCHEMA))
+    assert _follow(tmp_path, **settings) == 1
+    assert _follow(tmp_path, **settings) == 0
+    raw.restore(first.instant)  # the commit that the checkpoint names is gone
+    raw.upsert(pa.Table.from_pylist(rows_of(20, 3), SCHEMA))
+    assert _follow(tmp_path, **settings) == 1
+    assert [row["id"] for row in read(tmp_path)] == ["k0", "k1", "k10", "k11", "k12", "k2", "k20", "k21", "k22"]
+
+
 def test_a_continuous_ingestion_remembers_commits_of_the_active_timeline_only(tmp_path: Path) -> None:
     archives = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "1"}
     running = job(tmp_path, options=archives)

@@ -21,6 +21,8 @@ KEY_V2: Final = "streamer.checkpoint.key.v2"
 RESET_V2: Final = "streamer.checkpoint.reset.key.v2"
 SEEN: Final = "pudi.ingest.seen"
 """pudi's own key: names of what was taken in that lies exactly at the checkpoint, JSON list."""
+COMPLETION: Final = "pudi.ingest.completion"
+"""pudi's own key: completion time of the commit of another table whose requested time stands under the first key."""
 EARLIEST: Final = "earliest"
 """As a checkpoint: begin with all that the source has."""
 _SINCE: Final = 8
@@ -36,12 +38,15 @@ class Checkpoint:
         version: by which key it was found, 1 or 2: times of another table are requested times under the first key.
         reset: the checkpoint that a user asked for, in this commit or before; None for none.
         seen: names of what was taken in already that lies exactly at `value`.
+        requested: requested time of the commit of another table that completed at `value`, which is what Hudi Streamer
+            reads under the first key (HoodieIncrSource.fetchNextBatchBasedOnRequestedTime); None for other sources.
     """
 
     value: str | None = None
     version: int = 2
     reset: str | None = None
     seen: tuple[str, ...] = ()
+    requested: str | None = None
 
     def metadata(self, table_version: int) -> dict[str, str]:
         """Return what a commit says of it.
@@ -51,6 +56,8 @@ class Checkpoint:
         """
         key, reset = (KEY_V2, RESET_V2) if table_version >= _SINCE else (KEY_V1, RESET_V1)
         found = {key: self.value or ""}
+        if key == KEY_V1 and self.value is not None and self.requested is not None:
+            found |= {key: self.requested, COMPLETION: self.value}
         if self.reset is not None:
             found[reset] = self.reset
         if self.seen:
@@ -107,7 +114,9 @@ def _newest(meta: MetaClient, timeline: Timeline) -> Checkpoint | None:
         if any(extra.get(key) for key in (KEY_V2, RESET_V2)):
             return Checkpoint(extra.get(KEY_V2) or None, 2, extra.get(RESET_V2), _seen(extra, meta, instant.requested))
         if any(extra.get(key) for key in (KEY_V1, RESET_V1)):
-            return Checkpoint(extra.get(KEY_V1) or None, 1, extra.get(RESET_V1), _seen(extra, meta, instant.requested))
+            completion = extra.get(COMPLETION)
+            value, version = (completion, 2) if completion else (extra.get(KEY_V1) or None, 1)
+            return Checkpoint(value, version, extra.get(RESET_V1), _seen(extra, meta, instant.requested))
     return None
 
 

@@ -59,7 +59,8 @@ class TableSource:
         since = self._since(table, timeline, after)
         if since is not None and after.value != after.reset:  # else a user gives a time, whenever commits are
             refuse_other_history(table._meta, timeline, since)
-        ends = sorted(timeline.order(each) for each in visible_commits(timeline))
+        requested = {timeline.order(each): each.requested for each in visible_commits(timeline)}
+        ends = sorted(requested)
         following = [each for each in ends if since is None or each > since]
         if not following:
             return None
@@ -69,7 +70,8 @@ class TableSource:
         count = following.index(until) + 1
         origin = f"{count} commit{'' if count == 1 else 's'} of {table.path}"
         deleted = None if since is None or not self.deletes else self._deleted(table, timeline, since, until, spark)
-        return Batch(data, replace(after, value=until, version=2, seen=()), (), until != following[-1], origin, deleted)
+        reached = replace(after, value=until, version=2, seen=(), requested=requested[until])
+        return Batch(data, reached, (), until != following[-1], origin, deleted)
 
     def _deleted(self, table: Table, timeline: Timeline, since: str, until: str, spark: Any) -> Any:
         """Return the records that commits of a range deleted, as they were; None if there are none."""
