@@ -88,6 +88,18 @@ def test_updates_and_deletes_by_predicate(tmp_path: Path, kind: str, mode: str |
     assert_same([row for row in feed(on) if row["op"] != "i"], expected, about=kind)
 
 
+def test_what_an_overwrite_deletes_comes_before_what_it_inserts(tmp_path: Path) -> None:
+    on, applied = made(tmp_path / "trips"), dict[str, Row]()
+    for ts in range(1, 7):
+        on.insert_overwrite(table(trip(number, ts) for number in range(3)))
+    for row in feed(on):  # as a reader applies changes one after the other
+        if row["op"] == "d":
+            del applied[row["before"]["uuid"]]
+        else:
+            applied[row["after"]["uuid"]] = row["after"]
+    assert_same(list(applied.values()), from_arrow(on.scan(meta_fields=False).to_arrow()), about="applied")
+
+
 def test_merge(tmp_path: Path) -> None:
     on = made(tmp_path / "trips")
     on.insert(table([trip(0, 1), trip(3, 1), trip(6, 1)]))

@@ -44,7 +44,7 @@ class SplitFinder:
     until: str | None = None
 
     def splits(self) -> tuple[ChangeSplit, ...]:
-        """Return the splits, by commit in order of completion, partition path and file id.
+        """Return the splits, by commit in order of completion, replaced file groups first.
 
         Raises:
             NotFoundError: the cleaner has removed files that say what a commit changed.
@@ -117,8 +117,9 @@ def _until(ordered: Iterator[Instant], instant: Instant) -> Iterator[Instant]:
             return
 
 
-def _place(split: ChangeSplit) -> tuple[str, str, str]:
-    return split.partition, split.file_id, split.case.value
+def _place(split: ChangeSplit) -> tuple[bool, str, str, str]:
+    """Return the split's place in its commit: what an overwrite deleted comes before what it inserted."""
+    return split.case is not ChangeCase.REPLACE_COMMIT, split.partition, split.file_id, split.case.value
 
 
 def _of_commit(instant: Instant, written: CommitMetadata, past: PastSlices, mode: LoggingMode) -> Iterator[ChangeSplit]:
