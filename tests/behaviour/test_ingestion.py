@@ -271,6 +271,20 @@ def test_two_ingestions_of_one_table_count_nothing_twice(tmp_path: Path, operati
     assert [row["id"] for row in read(tmp_path)] == sorted(row["id"] for row in rows_of(0, 15))
 
 
+def test_two_ingestions_that_make_the_target_take_the_first_batch_once(tmp_path: Path) -> None:
+    class Beside:
+        """Lets another ingestion take the first batch in, from its table on."""
+
+        def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
+            job(tmp_path, operation="insert").run()
+            return FileSource(tmp_path / "src", "json").next(after, schema, spark)
+
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    with pytest.raises(pudi.ChangedSinceError, match="another process runs it too"):
+        job(tmp_path, source=Beside(), operation="insert").run()
+    assert len(read(tmp_path)) == 5
+
+
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
     put(tmp_path / "elsewhere" / "a.json", rows_of(0))
     (tmp_path / "src").mkdir()
@@ -573,7 +587,7 @@ def test_the_command_goes_on_after_kill_9_and_takes_everything_once(tmp_path: Pa
     assert pudi.Table(tmp_path / "t").check().ok
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
+def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = CliRunner().invoke
     put(tmp_path / "src" / "a.json", rows_of(0))
     common = ["ingest", "--source", "json", "--from", str(tmp_path / "src"), "--target", str(tmp_path / "t")]
@@ -585,6 +599,11 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "names no broker" in run(app, no_broker).output
     assert "module:function" in run(app, [*common, "--transform", "x"]).output
     assert "can't be made" in run(app, [*common, "--transform", "no_such_module:x"]).output
+    (tmp_path / "failing_step.py").write_text("def step(data):\n    return data['no such column']\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    failed = run(app, [*common, "--record-key", "id", "--transform", "failing_step:step"])
+    assert failed.exit_code == 1
+    assert "failing_step.py, line 2: KeyError" in failed.output.replace("\n", " ")
     assert "can't be read" in run(app, [*common, "--sql", "nope.sql", "--record-key", "id"]).output
     (tmp_path / "s.avsc").write_text(json.dumps({**AVRO, "fields": [_long(f) for f in AVRO["fields"]]}))
     done = run(app, [*common, "--record-key", "id", "--schema", str(tmp_path / "s.avsc")])

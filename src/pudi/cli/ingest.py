@@ -11,7 +11,7 @@ import typer
 
 from pudi.cli.common import SourceOption, StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
 from pudi.cli.imports import split
-from pudi.cli.mergers import imported, register
+from pudi.cli.mergers import imported_transform, register
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 
@@ -90,7 +90,7 @@ def ingest(
         storage = pairs("--storage-option", storage_option) or None
         of_source = pairs("--source-option", source_option) or storage
         options = pairs("--option", option)
-        steps = [imported("--transform", each) for each in transform or ()]
+        steps = [imported_transform(each) for each in transform or ()]
         if debezium is not None:
             steps.insert(0, package.debezium_events(debezium))
             options = {**events.debezium_options(debezium), **options}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +52,30 @@ def imported(option: str, named: str, *, what: str = "function") -> Any:
         raise
     except Exception as error:  # any exception of the user's module
         raise InvalidArgumentError(f"{option} {named!r} can't be made: {type(error).__name__}: {error}") from error
+
+
+def imported_transform(named: str) -> Any:
+    """Import the transform `module:function`; its exceptions become errors of one line, with their place in its code.
+
+    Raises:
+        InvalidArgumentError: it can't be imported; by the returned function: it failed.
+    """
+    function = imported("--transform", named)
+    if not callable(function):
+        return function
+
+    @functools.wraps(function, updated=())
+    def run(records: Any) -> Any:
+        try:
+            return function(records)
+        except PudiError:
+            raise
+        except Exception as error:  # any exception of the user's function
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [each for each in frames[1:] if each.filename == frames[1].filename] or frames
+            raise InvalidArgumentError(
+                f"--transform {named!r} failed at {own[-1].filename}, line {own[-1].lineno}: "
+                f"{type(error).__name__}: {error}; nothing of the batch was written"
+            ) from error
+
+    return run

@@ -19,7 +19,7 @@ from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
-from pudi.errors import CorruptError, InvalidArgumentError, TableNotFoundError
+from pudi.errors import CorruptError, InvalidArgumentError, TableExistsError, TableNotFoundError
 from pudi.ingest.checkpoints import Checkpoint, is_stated, resumed
 from pudi.ingest.files import FileSource
 from pudi.ingest.report import BatchReport
@@ -44,6 +44,8 @@ _ERROR_COLUMNS: Final = pa.schema(
     ]
 )
 _LOOK_S: Final = 0.2
+_RETRIES: Final = "10"
+"""Retries of the error table's rows after conflicts with another ingestion, on whose rows they don't depend."""
 
 
 @dataclass(slots=True)
@@ -292,17 +294,22 @@ class Ingestion:
 
     def _create(self, data: Any) -> Table:
         schema = data.schema if self.schema is None or self.transforms else self.schema
-        return create(
-            self.target,
-            schema,
-            record_key=self.record_key,
-            partition_by=self.partition_by,
-            ordering=self.ordering,
-            table_type=self.table_type,
-            name=self.name,
-            options=self.options,
-            storage_options=self.storage_options,
-        )
+        try:
+            return create(
+                self.target,
+                schema,
+                record_key=self.record_key,
+                partition_by=self.partition_by,
+                ordering=self.ordering,
+                table_type=self.table_type,
+                name=self.name,
+                options=self.options,
+                storage_options=self.storage_options,
+            )
+        except TableExistsError:  # another process has made it meanwhile; if it took the batch, the commit is refused
+            table = Table(self.target, options=self.options, storage_options=self.storage_options)
+            self._check_columns(table)
+            return table
 
     def _write(self, table: Table, data: Any, batch: Batch) -> CommitResult | None:
         extra = batch.checkpoint.metadata(table.config.version)
@@ -324,9 +331,12 @@ class Ingestion:
         try:
             errors = Table(self.error_table, storage_options=self.storage_options)
         except TableNotFoundError:
-            errors = create(
-                self.error_table, _ERROR_COLUMNS, record_key="error_id", storage_options=self.storage_options
-            )
+            try:
+                errors = create(
+                    self.error_table, _ERROR_COLUMNS, record_key="error_id", storage_options=self.storage_options
+                )
+            except TableExistsError:  # made meanwhile by another process
+                errors = Table(self.error_table, storage_options=self.storage_options)
         if errors.config.record_key_fields != (_ERROR_COLUMNS.names[0],):
             raise InvalidArgumentError(
                 f"it's no table of bad records, which has the columns {', '.join(_ERROR_COLUMNS.names)}: give another "
@@ -344,7 +354,7 @@ class Ingestion:
             }
             for each in bad
         ]
-        errors.upsert(pa.Table.from_pylist(rows, _ERROR_COLUMNS))
+        errors.upsert(pa.Table.from_pylist(rows, _ERROR_COLUMNS), options={WriteOptions.conflict_retries.key: _RETRIES})
 
     def _wait(self, seconds: float) -> None:
         clock = self.context.clock
