@@ -377,6 +377,23 @@ def test_late_records_of_another_table_are_left_out_as_it_leaves_them_out(tmp_pa
     assert [row["id"] for row in read(tmp_path)] == ["k0", "k2", "k3", "k4"]
 
 
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_limited_batches_of_a_table_that_was_cleaned_take_what_is_left(tmp_path: Path, table_type: str) -> None:
+    raw = pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", table_type=table_type)
+    source = TableSource(tmp_path / "raw", max_commits=1)
+    raw.upsert(pa.Table.from_pylist(rows_of(0), SCHEMA))
+    assert job(tmp_path, source=source).run() == 1
+    for ts in range(2, 6):
+        raw.upsert(pa.Table.from_pylist(rows_of(ts, ts=ts), SCHEMA))
+    if table_type == "mor":
+        raw.compact()
+    raw.clean(
+        options={"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": "1"}
+    )
+    assert job(tmp_path, source=source).run() == 1
+    assert read(tmp_path) == read(tmp_path, "raw")
+
+
 def _raw(tmp_path: Path, **options: str) -> pudi.Table:
     return pudi.create(tmp_path / "raw", SCHEMA, record_key="id", ordering="ts", options=options)
 

@@ -15,6 +15,7 @@ from pudi.ingest.source import Batch
 from pudi.scan import changes_scan
 from pudi.scan.change_splits import NO_CHANGES
 from pudi.scan.feed import refuse_other_history, visible_commits
+from pudi.scan.ranges import cleaned_after
 from pudi.table import Table
 from pudi.timeline import Instant, Timeline
 
@@ -34,7 +35,8 @@ class TableSource:
 
     Args:
         path: the table's root.
-        max_commits: commits that one batch takes; None for all.
+        max_commits: commits that one batch takes; None for all. Where a clean has run since, it takes all: older file
+            slices may be gone, and the newest ones have each record's last version.
         deletes: whether deletes are taken in.
         storage_options: credentials and settings of the storage.
     """
@@ -65,6 +67,8 @@ class TableSource:
         if not following:
             return None
         until = following[-1] if self.max_commits is None else following[: self.max_commits][-1]
+        if cleaned_after(timeline, until):  # the file slices of that time may be gone, as for `next_batch`
+            until = following[-1]
         scan = changes_scan(table._meta, since, until, None, None, meta_fields=False, late=False)
         data = scan.to_arrow() if spark is None else scan.to_spark(spark)
         count = following.index(until) + 1
