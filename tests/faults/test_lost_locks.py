@@ -547,6 +547,42 @@ def test_a_run_that_was_taken_over_does_not_complete_while_the_new_one_is_at_wor
     assert not list(meta.storage.list(".hoodie/.pudi"))
 
 
+def test_a_run_whose_files_went_with_its_lease_ends_as_a_conflict(root: str) -> None:
+    """It looks for them before it asks for its lease: the record index reads their keys."""
+    opened = create(root, "mor", hoodie__metadata__record__index__enable="true")
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    assert opened.schedule("clustering") is not None
+    meta = MetaClient.open(root, None, {})
+    (plan,) = meta.store.load().pending
+    run_jobs, runs = ServiceTarget.run_jobs, ExitStack()
+
+    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
+        written = run_jobs(target, *arguments, **named)
+        with patch("pudi.action.services.lease.is_available", return_value=True):
+            runs.enter_context(lease(meta, plan, target.write_options))
+        return written
+
+    with (
+        pytest.raises(ConflictError, match="runs the plan itself") as raised,
+        patch.object(ServiceTarget, "run_jobs", stands_still),
+    ):
+        opened.run_pending()
+    assert isinstance(raised.value.__cause__, NotFoundError)
+    runs.close()
+    assert opened.check().ok
+
+
+def test_a_file_that_is_missing_in_a_run_of_its_own_is_named(root: str) -> None:
+    opened = create(root, "mor")
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    meta = MetaClient.open(root, None, {})
+    assert opened.schedule("compaction") is not None
+    log = next(log.path for each in opened.file_slices() for log in each.logs)
+    meta.storage.delete([log])
+    with pytest.raises(NotFoundError, match="no such file|is gone"):
+        opened.run_pending()
+
+
 def test_a_deltacommit_that_a_late_process_began_is_a_conflict(root: str) -> None:
     create(root)
     mdt = open_metadata(MetaClient.open(root, None, {}))

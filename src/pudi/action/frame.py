@@ -25,7 +25,7 @@ from pudi.action.rollback import abort
 from pudi.action.schema_history import write_history
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, NotFoundError, RefusedError
+from pudi.errors import ConflictError, NotFoundError, RefusedError, TableExistsError
 from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
@@ -162,7 +162,7 @@ def pending(
         instant = meta.store.start(instant, inflight)
         try:
             yield instant
-        except NotFoundError as error:
-            if meta.store.load().find(instant.requested, instant.action) is None:  # its files went with it
+        except (NotFoundError, TableExistsError) as error:
+            if meta.store.load().find(instant.requested, instant.action) is None:  # rolled back, its files too
                 raise taken_for_dead(instant, meta.storage.root) from error
             raise

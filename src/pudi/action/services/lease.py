@@ -16,7 +16,7 @@ from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import WriteOptions
-from pudi.errors import ConflictError, NotFoundError
+from pudi.errors import ConflictError, NotFoundError, TableExistsError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import MaxBytes, State, heartbeat_path, parse_data_file, plan_run_path, write_token
 from pudi.storage import delete_for_good
@@ -64,11 +64,28 @@ class ServiceLease:
         """
         markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
         if not self.is_newest() or not markers.issuperset(self.written):
-            raise ConflictError(
-                "another process took this run for dead and runs the plan itself; nothing of this run is visible",
-                table=self.meta.storage.root,
-                instant=self.instant.requested,
-            )
+            raise self._displaced()
+
+    @contextmanager
+    def naming_displacement(self) -> Iterator[None]:
+        """Say of a file that is gone, or there already, that another process runs the plan, if that is why.
+
+        Raises:
+            ConflictError: it is.
+        """
+        try:
+            yield
+        except (NotFoundError, TableExistsError) as error:
+            if self.is_newest():
+                raise
+            raise self._displaced() from error
+
+    def _displaced(self) -> ConflictError:
+        return ConflictError(
+            "another process took this run for dead and runs the plan itself; nothing of this run is visible",
+            table=self.meta.storage.root,
+            instant=self.instant.requested,
+        )
 
     def is_newest(self) -> bool:
         """Return whether no other process of pudi has leased the plan since."""
@@ -119,6 +136,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
 
     Raises:
         PlanTakenError: another process runs it, has completed it or removed it from the timeline.
+        ConflictError: another process took this run for dead.
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
     leased: ServiceLease | None = None
@@ -136,7 +154,8 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
             meta.storage.put(plan_run_path(instant.requested), _note(number))
             meta.lock.verify()
             leased = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
-        yield leased
+        with leased.naming_displacement():
+            yield leased
 
 
 def _free(meta: MetaClient, instant: Instant, options: WriteOptions) -> tuple[Timeline, Instant]:
