@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import commits
+import leases
 import services
 
-RENDERINGS = {"commits": commits, "services": services}
+RENDERINGS = {"commits": commits, "leases": leases, "services": services}
 
 
 class Compared(NamedTuple):

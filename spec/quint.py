@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import leases
 import services
 from agrees import compare
 
@@ -44,6 +45,15 @@ class Specification(NamedTuple):
 SPECIFICATIONS = (
     Specification("commits", ("blind", "deaf", "rash", "late"), 10_000, 100_000, 40, compared=500),
     Specification("buckets", ("by_request", "own_ids", "unlooked", "same_id"), 1_000, 100_000, 30),
+    Specification(
+        "leases",
+        tuple(leases.MODULES)[1:],
+        10_000,
+        50_000,
+        40,
+        compared=300,
+        rare=("unstarted", "inflight_last"),
+    ),
     Specification("services", tuple(services.MODULES)[1:], 1_000, 5_000, 40, compared=200, rare=("named_only",)),
 )
 

@@ -12,10 +12,11 @@ import argparse
 import sys
 
 import commits
+import leases
 import services
 from visit import visit
 
-SPECIFICATIONS = {"commits": commits, "services": services}
+SPECIFICATIONS = {"commits": commits, "leases": leases, "services": services}
 
 
 def main() -> int:
@@ -34,7 +35,8 @@ def main() -> int:
     spec = SPECIFICATIONS[given.specification]
     own = {"plans": given.plans, "cleans": given.cleans, "groups": given.groups, "story": given.story}
     more = own if spec is services else {}
-    first = spec.first_tables(spec.MODULES[given.module], given.writers, given.keepers, given.mishaps, **more)
+    processes = (given.keepers,) if spec is leases else (given.writers, given.keepers)
+    first = spec.first_tables(spec.MODULES[given.module], *processes, given.mishaps, **more)
     found = visit(first, spec.steps, spec.broken_invariant)
     print(found)
     return 0 if found.broken is None else 1

@@ -579,7 +579,7 @@ def test_a_file_that_is_missing_in_a_run_of_its_own_is_named(root: str) -> None:
     assert opened.schedule("compaction") is not None
     log = next(log.path for each in opened.file_slices() for log in each.logs)
     meta.storage.delete([log])
-    with pytest.raises(NotFoundError, match="no such file|is gone"):
+    with pytest.raises(NotFoundError, match=r"no such file|is gone"):
         opened.run_pending()
 
 

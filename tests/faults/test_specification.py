@@ -11,7 +11,7 @@ import pytest
 
 from support.specifications import specification
 
-COMMITS, SERVICES = specification("commits"), specification("services")
+COMMITS, LEASES, SERVICES = (specification(name) for name in ("commits", "leases", "services"))
 visit = specification("visit").visit
 
 SMALL = {"writers": 2, "keepers": 1, "mishaps": 2}
@@ -20,6 +20,13 @@ LEFT_OUT = {
     "deaf": "acknowledged_stay",
     "rash": "serialisable",
     "late": "metadata_follows",
+}
+
+LEASES_LEFT_OUT = {
+    "blind": "files_stay",
+    "unnoted": "newest_completes",
+    "unstarted": "files_stay",
+    "inflight_last": "files_stay",
 }
 
 ALONE = {"writers": 2, "keepers": 1, "mishaps": 0}
@@ -93,7 +100,23 @@ def test_a_rule_of_services_that_is_left_out_breaks_an_invariant(module: str) ->
     assert found.broken == invariant, str(found)
 
 
+@pytest.mark.parametrize(
+    ("keepers", "mishaps"),
+    [(3, 2), pytest.param(2, 3, marks=pytest.mark.slow), pytest.param(3, 3, marks=pytest.mark.slow)],
+)
+def test_no_state_of_leases_breaks_an_invariant(keepers: int, mishaps: int) -> None:
+    found = search(LEASES, "right", {"keepers": keepers, "mishaps": mishaps})
+    assert found.broken is None, str(found)
+
+
+@pytest.mark.parametrize("module", LEASES_LEFT_OUT)
+def test_a_rule_of_leases_that_is_left_out_breaks_an_invariant(module: str) -> None:
+    found = search(LEASES, module, {"keepers": 2, "mishaps": 2})
+    assert found.broken == LEASES_LEFT_OUT[module], str(found)
+
+
 def test_every_rule_is_left_out() -> None:
+    assert LEASES.MODULES.keys() == {"right", *LEASES_LEFT_OUT}
     assert COMMITS.MODULES.keys() == {"right", *LEFT_OUT}
     assert SERVICES.MODULES.keys() == {"right", *SERVICES_LEFT_OUT}
 
@@ -114,4 +137,12 @@ def test_states_have_services() -> None:
         return "found" if kinds == {"write", "compact"} and table.cleaned and table.saved else None
 
     found = visit(SERVICES.first_tables(SERVICES.MODULES["right"], **ALONE), SERVICES.steps, got_somewhere)
+    assert found.broken == "found", str(found)
+
+
+def test_states_have_plans_that_were_taken_over() -> None:
+    def got_somewhere(table: Any) -> str | None:
+        return "found" if table.completed == (2,) and table.files == {2} else None
+
+    found = visit(LEASES.first_tables(LEASES.MODULES["right"], 2, 1), LEASES.steps, got_somewhere)
     assert found.broken == "found", str(found)
