@@ -26,11 +26,13 @@ from pudi.action.rollback_logs import block_requests, roll_back_blocks
 from pudi.action.rollback_plan import plan_of_pending
 from pudi.action.services.lease import ServiceLease, lease, revert_to_requested
 from pudi.action.services.target import ServiceTarget
+from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
 from pudi.storage import open_storage
+from pudi.task.metadata_files import append_changes
 from pudi.testing import FaultStorage, SimulatedCrash
 from pudi.timeline import Instant, TimelineStore, archiving
 from pudi.timeline.archiving import HistoryWriter, archive_log_name
@@ -570,6 +572,39 @@ def test_a_run_whose_files_went_with_its_lease_ends_as_a_conflict(root: str) -> 
     assert isinstance(raised.value.__cause__, NotFoundError)
     runs.close()
     assert opened.check().ok
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("first", ["new", "old"])
+def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(root: str, version: str, first: str) -> None:
+    """Two runs of a plan have one instant: where the new one completes, entries of the old one would count as well."""
+    record_index = "hoodie__metadata__record__index__"
+    index = {f"{record_index}enable": "true", f"{record_index}min__filegroup__count": "1"}
+    index["hoodie__metadata__compact__max__delta__commits"] = "1"  # so that its file slices have no log files yet
+    opened = create(root, "mor", **index, hoodie__write__table__version=version)
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    assert opened.schedule("clustering") is not None
+    waiting: list[Any] = []
+
+    def write(*arguments: Any, **named: Any) -> Any:
+        if not waiting:  # the old run, about to write its file
+            waiting.append(lambda: append_changes(*arguments, **named))
+            with patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD):
+                assert len(pudi.Table(root).run_pending()) == 1
+            return waiting[0]()
+        if first == "old" and len(waiting) == 1:
+            waiting.append(waiting[0]())
+            waiting[0] = lambda: waiting[1]
+        return append_changes(*arguments, **named)
+
+    with (
+        patch("pudi.task.index_keys.append_changes", write),
+        pytest.raises(ConflictError, match=r"runs the plan itself|took this write for dead"),
+    ):
+        opened.run_pending()
+    assert opened.check().ok
+    opened.upsert(table(trip(each, 3) for each in range(6)))
+    assert [row["ts"] for row in opened.scan().to_arrow().to_pylist()] == [3] * 6
 
 
 def test_a_file_that_is_missing_in_a_run_of_its_own_is_named(root: str) -> None:

@@ -30,7 +30,6 @@ from pudi.filegroup import Markers
 from pudi.format import Action, CommitMetadata, State
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant, Timeline
-from pudi.timeline.taken import taken_for_dead
 
 _VALIDATIONS = 3
 """How often a commit is validated while other commits change the same partitions."""
@@ -162,7 +161,8 @@ def pending(
         instant = meta.store.start(instant, inflight)
         try:
             yield instant
-        except (NotFoundError, TableExistsError) as error:
-            if meta.store.load().find(instant.requested, instant.action) is None:  # rolled back, its files too
-                raise taken_for_dead(instant, meta.storage.root) from error
+        except (NotFoundError, TableExistsError):
+            found = meta.store.load().find(instant.requested, instant.action)
+            if found is None or not found.is_completed:  # its files go with it when it's rolled back
+                meta.store.refuse_taken(instant)
             raise

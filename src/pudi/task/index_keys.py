@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file, read_all_blocks
 from pudi.format import METADATA_DIR, Layout
@@ -238,6 +240,7 @@ class ShardTask:
         portions: the keys.
         bootstrap: whether to write the first base file of the file group instead of a log file.
         watch: finds keys that are in several file groups of the table; None doesn't look for them.
+        of_plan: the run of a plan that commits; None for a write.
     """
 
     number: int
@@ -247,6 +250,7 @@ class ShardTask:
     portions: tuple[Portion, ...]
     bootstrap: bool = False
     watch: KeyWatch | None = None
+    of_plan: PlanRun | None = None
 
     @property
     def weight(self) -> int:
@@ -260,6 +264,7 @@ class ShardTask:
 
         Raises:
             CorruptError: a staged file or, where keys are watched, a file of the index can't be read.
+            ConflictError: another process runs the plan.
         """
         below = StorageBelow(storage, METADATA_DIR)
         staged = StagedRows.of(read_portions(storage, self.portions))
@@ -270,9 +275,9 @@ class ShardTask:
             partition = self.slice.partition
             stat = write_base(below, self.requested, partition, file_id, changes, self.number, attempt)
         else:
-            stat = append_changes(
-                below, self.layout, self.requested, self.slice, changes.sorted(), self.number, attempt
-            )
+            place, plan = (self.layout, self.requested, self.slice), self.of_plan
+            refuse = None if plan is None else partial(plan.refuse_displaced, storage)
+            stat = append_changes(below, *place, changes.sorted(), self.number, attempt, refuse)
         return IndexedKeys(self.number, len(changes), stat, repeated=repeated)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -59,10 +59,15 @@ def append_changes(
     changes: Changes,
     number: int,
     attempt: int = 0,
+    refuse_displaced: Callable[[], None] | None = None,
 ) -> WriteStat:
     """Write the log file of one file group.
 
     In layout 1, where names don't hold the commit's instant, a name that another writer took since is passed over.
+
+    Two runs of a plan write blocks of one instant, and those of a run that was displaced would count as well. So their
+    files have the same names: a run that finds its name taken asks whether it is still the newest one. It can't come
+    after the file of the newest run without finding that first.
 
     Args:
         storage: the metadata table's files.
@@ -72,6 +77,11 @@ def append_changes(
         changes: the changes, sorted.
         number: number of the file group in the commit.
         attempt: number of the attempt at writing it.
+        refuse_displaced: of a run of a plan, called where the file is there already: it raises an error unless the run
+            is the newest one, which takes the next name.
+
+    Raises:
+        TableExistsError: in layout 2, the file is there.
     """
     over = Append(file_slice)
     headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
@@ -85,7 +95,7 @@ def append_changes(
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)
     base_instant, first = over.instant(requested, layout), over.version(layout)
-    token = _token(file_slice, layout, number, attempt)
+    token = _token(file_slice, layout, *((number, attempt) if refuse_displaced is None else (0, 0)))
     for version in range(first, first + _MOST_TAKEN):
         name = LogFileName(file_slice.file_id, base_instant, version, token).name
         path = f"{file_slice.partition}/{name}"
@@ -93,7 +103,11 @@ def append_changes(
             storage.create(path, content)
             break
         except TableExistsError:
-            if rules_of(layout).logs_name_their_commit or version == first + _MOST_TAKEN - 1:
+            if refuse_displaced is not None:
+                refuse_displaced()
+            elif rules_of(layout).logs_name_their_commit:
+                raise
+            if version == first + _MOST_TAKEN - 1:
                 raise
     stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
     return (

@@ -24,6 +24,7 @@ from pudi.action.mdt.index_defs import defined_index
 from pudi.action.mdt.index_logs import StagedKeyChanges
 from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import CommitMetadata
@@ -51,6 +52,7 @@ class IndexStaging:
         options: the writer's.
         index: the index that the commit located its records by.
         entries: what the commit's tasks have staged of indexes.
+        run: the run of a plan that commits; None for a write.
     """
 
     engine: Engine
@@ -58,6 +60,7 @@ class IndexStaging:
     options: Options
     index: Index = field(default_factory=Index)
     entries: WrittenEntries = field(default_factory=WrittenEntries)
+    run: PlanRun | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class _IndexWork:
         heart.start()
         try:
             others = {name for name in maintained if not registry.is_record_level(name)}
-            self.logs = write_index_logs(meta, mdt, self.commit.instant, keys, others)
+            self.logs = write_index_logs(meta, mdt, self.commit.instant, keys, others, staging.run)
             yield self._commit
         finally:
             heart.stop()

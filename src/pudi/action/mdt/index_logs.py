@@ -19,6 +19,7 @@ from pudi.action.mdt.deltacommit import Stats, begin_deltacommit
 from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.rollback import discard_deltacommit
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
@@ -105,11 +106,12 @@ class ShardWork:
             for task in self.tasks
         )
 
-    def run(self, mdt: MetaClient) -> IndexPart:
+    def run(self, mdt: MetaClient, of_plan: PlanRun | None) -> IndexPart:
         """Write the log files by the engine's jobs, and delete those of failed attempts."""
         staged = self.staged
+        tasks = [replace(task, of_plan=of_plan) for task in self.tasks]
         mdt.context.executor.map(lambda name: make_group(mdt.storage, staged.instant, staged.partition, name), self.new)
-        results = staged.engine.run_jobs(staged.meta.storage, staged.instant, self.tasks)
+        results = staged.engine.run_jobs(staged.meta.storage, staged.instant, tasks)
         stats = tuple(stat for result in results for stat in result.stats)
         counted = {stat.path for stat in stats}
         created = {LogFileName(file_id, staged.instant, 1, DEFAULT_TOKEN).name for file_id in self.new}
@@ -123,6 +125,8 @@ class ShardWork:
             and name.name not in created
         ]
         if extra:
+            if of_plan is not None:
+                of_plan.refuse_displaced(staged.meta.storage)
             mdt.storage.delete(extra)
         mdt.storage.sync([stat.path for stat in stats if stat.path])
         return IndexPart(self, stats, repeated_of(results))
@@ -233,7 +237,12 @@ class IndexLogs:
 
 
 def write_index_logs(
-    meta: MetaClient, mdt: MetaClient, pending: Instant, staged: Sequence[StagedKeyChanges], others: Collection[str]
+    meta: MetaClient,
+    mdt: MetaClient,
+    pending: Instant,
+    staged: Sequence[StagedKeyChanges],
+    others: Collection[str],
+    of_plan: PlanRun | None = None,
 ) -> IndexLogs | None:
     """Write the log files of record-level indexes, by the engine's jobs, without the table's lock.
 
@@ -243,6 +252,7 @@ def write_index_logs(
         pending: the commit's instant, inflight.
         staged: the changes by index.
         others: the other partitions that the commit may write to.
+        of_plan: the run of a plan that commits; None for a write.
 
     Returns:
         The log files; None if the commit changes no record-level index.
@@ -253,6 +263,8 @@ def write_index_logs(
     """
     requested = pending.requested
     with mdt.lock:
+        if of_plan is not None:
+            of_plan.refuse_displaced(meta.storage)
         own = maintained_timeline(meta, mdt)
         if own.find(requested, Action.DELTACOMMIT) is not None:  # a failed attempt, unless another process was faster
             meta.store.refuse_taken(pending)
@@ -265,7 +277,7 @@ def write_index_logs(
         if own.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
             profile |= _any_group(mdt, own, others)
         instant = begin_deltacommit(mdt, requested, profile)
-    return IndexLogs(instant, tuple(work.run(mdt) for work in works))
+    return IndexLogs(instant, tuple(work.run(mdt, of_plan) for work in works))
 
 
 def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> Stats:

@@ -15,10 +15,11 @@ from pudi.action.hooks.measure import count_failures
 from pudi.action.mdt.commit_hook import discard_metadata
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, NotFoundError, TableExistsError
 from pudi.filegroup import Markers, unmarked_files
-from pudi.format import MaxBytes, State, heartbeat_path, parse_data_file, plan_run_path, write_token
+from pudi.format import State, heartbeat_path, parse_data_file, plan_run_path, write_token
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
@@ -42,7 +43,7 @@ class ServiceLease:
         meta: the table.
         instant: the service's instant, inflight.
         timeline: the table's timeline when this process took the lease.
-        run: the id of this run, part of the write tokens of its files.
+        named: this run.
         failed: errors after the completion of the instant, by service.
         written: paths of the files of this run.
     """
@@ -50,9 +51,14 @@ class ServiceLease:
     meta: MetaClient
     instant: Instant
     timeline: Timeline
-    run: int
+    named: PlanRun
     failed: dict[str, str]
     written: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> int:
+        """The id of this run, part of the write tokens of its files."""
+        return self.named.number
 
     def check(self) -> None:
         """Verify under the lock, just before completion, that no process declared this run dead.
@@ -64,7 +70,7 @@ class ServiceLease:
         """
         markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
         if not self.is_newest() or not markers.issuperset(self.written):
-            raise self._displaced()
+            raise self.named.displaced(self.meta.storage)
 
     @contextmanager
     def naming_displacement(self) -> Iterator[None]:
@@ -78,26 +84,15 @@ class ServiceLease:
         except (NotFoundError, TableExistsError) as error:
             if self.is_newest():
                 raise
-            raise self._displaced() from error
-
-    def _displaced(self) -> ConflictError:
-        return ConflictError(
-            "another process took this run for dead and runs the plan itself; nothing of this run is visible",
-            table=self.meta.storage.root,
-            instant=self.instant.requested,
-        )
+            raise self.named.displaced(self.meta.storage) from error
 
     def is_newest(self) -> bool:
         """Return whether no other process of pudi has leased the plan since."""
-        try:
-            noted = self.meta.storage.read(plan_run_path(self.instant.requested), MaxBytes.NOTE)
-        except NotFoundError:
-            return False
-        return noted == _note(self.run)
+        return self.named.is_newest(self.meta.storage)
 
     def end(self) -> None:
         """Delete the note of this run, after its completion."""
-        self.meta.storage.delete([plan_run_path(self.instant.requested)])
+        self.named.forget(self.meta.storage)
 
     def keep(self, written: Sequence[str]) -> None:
         """Record the files of this run and delete files of its failed attempts; files of other runs stay."""
@@ -151,9 +146,10 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
             timeline, current = _free(meta, instant, options)
             heart.start()
             number = int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS
-            meta.storage.put(plan_run_path(instant.requested), _note(number))
+            named = PlanRun(instant.requested, number)
+            named.note(meta.storage)
             meta.lock.verify()
-            leased = ServiceLease(meta, meta.store.start(current), timeline, number, failed)
+            leased = ServiceLease(meta, meta.store.start(current), timeline, named, failed)
         with leased.naming_displacement():
             yield leased
 
@@ -209,10 +205,6 @@ def _undo(leased: ServiceLease) -> None:
         is_over = done is not None or others or not leased.is_newest()
         if not is_over and found is not None and found.state is State.INFLIGHT:
             revert_to_requested(meta, found)
-
-
-def _note(run: int) -> bytes:
-    return str(run).encode()
 
 
 def _run_of(path: str) -> int | None:

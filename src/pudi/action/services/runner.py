@@ -362,7 +362,7 @@ class _Execution:
             leased.check()
             run.verify(now)
 
-        staging = IndexStaging(self.target.engine, run.timeline, self.target.options)
+        staging = IndexStaging(self.target.engine, run.timeline, self.target.options, run=leased.named)
         done = Completion(
             metadata,
             check,

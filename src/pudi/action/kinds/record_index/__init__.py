@@ -94,6 +94,7 @@ class RecordIndex(IndexKind):
             staging.index,
             staging.options,
             staging.entries,
+            staging.run,
         )
         return KeyChanges(() if staged is None else (staged,))
 

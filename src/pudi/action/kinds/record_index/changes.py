@@ -20,6 +20,7 @@ from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
 from pudi.concurrency import TimelineBehindError
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
@@ -183,6 +184,7 @@ def stage_keys(
     index: Index,
     options: Options,
     emitted: WrittenEntries,
+    run: PlanRun | None = None,
 ) -> StagedIndex | None:
     """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
 
@@ -197,6 +199,7 @@ def stage_keys(
         index: the index that located its records.
         options: the writer's.
         emitted: the entries that the commit's tasks have staged.
+        run: the run of a plan that commits; None for a write.
     """
     if not may_change_keys(written):
         return None
@@ -206,6 +209,8 @@ def stage_keys(
     by_group = emitted.keys(RECORD_INDEX)
     tasks = list(_Tasks(meta, instant.requested, written, timeline, index, by_group.keys(), staging).all())
     jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
+    if run is not None:
+        jobs = [replace(job, path=run.own(job.path)) for job in jobs]
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
     found = tuple(staged_of(results)) + tuple(each for each in by_group.values() if each.shards)
     partitions = {each.partition for each in found}

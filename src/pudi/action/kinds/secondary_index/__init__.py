@@ -83,6 +83,7 @@ class SecondaryIndexes(IndexKind):
             staging.timeline,
             partitions,
             staging.entries,
+            staging.run,
         )
         return KeyChanges(tuple(staged))
 

@@ -16,6 +16,7 @@ from pudi.action.mdt.inflight_builds import maintained_timeline
 from pudi.action.mdt.invalidated import is_invalidated
 from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.action.meta_client import MetaClient
+from pudi.concurrency.plan_runs import PlanRun
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.format import CommitMetadata, WriteStat, staging_dir
@@ -108,6 +109,7 @@ def stage_secondary(
     timeline: Timeline,
     names: Sequence[str],
     entries: WrittenEntries,
+    run: PlanRun | None = None,
 ) -> list[StagedSecondary]:
     """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
 
@@ -121,6 +123,7 @@ def stage_secondary(
         timeline: the timeline when the commit was planned.
         names: the indexes' partitions of the metadata table.
         entries: what the commit's tasks have staged.
+        run: the run of a plan that commits; None for a write.
     """
     indexes = secondary_indexes(meta, names)
     if not indexes or not may_change_keys(written):
@@ -140,6 +143,7 @@ def stage_secondary(
             if group.stats and (group.partition, group.file_id) in keys:
                 continue
             path = f"{staging.folder}/{staging.index}-{place}"
+            path = path if run is None else run.own(path)
             task = KeyTask(len(jobs), of_index, "", secondary_value(), staging.shards, path, group.before, group.after)
             jobs.append(replace(task, whole_key=staging.whole_key, index=staging.index))
     results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
