@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -32,6 +33,7 @@ from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
 from pudi.storage import open_storage
+from pudi.task.index_keys import LoggedKeys
 from pudi.task.metadata_files import append_changes
 from pudi.testing import FaultStorage, SimulatedCrash
 from pudi.timeline import Instant, TimelineStore, archiving
@@ -117,6 +119,27 @@ def test_a_write_whose_rollback_has_begun_does_not_complete(root: str) -> None:
     opened.upsert(table([trip(1, 9)]))  # completes the rollback
     found = {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}
     assert (found["k0000"], found["k0001"]) == (2, 9)
+    assert opened.check().ok
+
+
+def test_a_write_whose_files_went_with_its_rollback_ends_as_a_conflict(root: str) -> None:
+    """It looks for them before it asks for its instant, and the rollback died before it had deleted that."""
+    create(root, "mor", hoodie__metadata__record__index__enable="true")
+    find = LoggedKeys.find
+
+    def finds_late(keys: LoggedKeys, *arguments: Any) -> Any:
+        other = MetaClient.open(root, None, {})
+        target = next(iter(other.store.load().pending))
+        other.store.request(Action.ROLLBACK, encode_rollback_plan(plan_of_pending(other, target)))
+        other.storage.delete(Markers(other.storage, target.requested).all_files())
+        return find(keys, *arguments)
+
+    with patch.object(LoggedKeys, "find", finds_late), pytest.raises(ConflictError, match="for dead") as raised:
+        pudi.Table(root).delete(pa.table({"uuid": ["k0000"], "city": [trip(0, 1)["city"]]}))
+    assert isinstance(raised.value.__context__, NotFoundError)
+    opened = pudi.Table(root)
+    opened.upsert(table([trip(1, 9)]))  # completes the rollback
+    assert opened.scan().to_arrow().num_rows == 6
     assert opened.check().ok
 
 
