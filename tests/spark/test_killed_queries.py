@@ -27,7 +27,7 @@ def test_each_number_comes_once(tmp_path: Path, kills: int, rows: int, batch: in
 
 
 @pytest.mark.skipif(not has_connect(), reason="this pyspark has no Connect server, or grpc is missing")
-@pytest.mark.parametrize(("kills", "rows", "batch"), [(50, 1_000_000, 2_000)])
+@pytest.mark.parametrize(("kills", "rows", "batch"), [(50, 1_000_000, 1_600)])
 def test_each_number_comes_once_over_connect(tmp_path: Path, kills: int, rows: int, batch: int) -> None:
     """The client is killed, or its server, or both; a server without its client goes on with the query.
 
