@@ -12,7 +12,7 @@ from typing import Any
 NOBODY = 0
 QUINT_MISHAPS = 3
 """MISHAPS of `leases.qnt`."""
-RUNS = frozenset({"leased", "marked", "written", "ending", "checked", "half", "failing"})
+RUNS = frozenset({"leased", "marked", "written", "staged", "ending", "checked", "half", "failing"})
 """Phases in which a process runs the plan."""
 
 
@@ -24,6 +24,7 @@ class Rules:
     checks_note: bool = True
     sees_inflight: bool = True
     inflight_first: bool = True
+    same_names: bool = True
 
 
 MODULES = {
@@ -32,6 +33,7 @@ MODULES = {
     "unnoted": Rules(checks_note=False),
     "inflight_last": Rules(inflight_first=False),
     "unstarted": Rules(sees_inflight=False),
+    "own_names": Rules(same_names=False),
 }
 """The modules of `leases.qnt`."""
 
@@ -62,6 +64,7 @@ class Table:
     newest: int = 0
     markers: frozenset[int] = frozenset()
     files: frozenset[int] = frozenset()
+    blocks: tuple[int, ...] = ()
     metadata: int = 0
     completed: tuple[int, ...] = ()
     displaced: bool = False
@@ -72,20 +75,10 @@ class Table:
     @property
     def key(self) -> Hashable:
         """What tells states of one search apart; which process is which doesn't matter."""
-        of_processes = sorted(
-            (k == self.holder, each.phase, each.number, sorted(each.doomed)) for k, each in self.keepers.items()
-        )
-        of_storage = (
-            self.inflight,
-            self.note,
-            self.runs,
-            self.newest,
-            self.markers,
-            self.files,
-            self.metadata,
-            self.completed,
-        )
-        return repr(of_processes), self.holder != NOBODY, of_storage, self.displaced, self.mishaps
+        of_processes = tuple(sorted((k == self.holder, *each.key) for k, each in self.keepers.items()))
+        of_storage = self.inflight, self.note, self.markers, self.files, self.blocks, self.metadata, self.completed
+        numbers = self.runs, self.newest, self.mishaps
+        return of_processes, self.holder != NOBODY, of_storage, numbers, self.displaced
 
     def is_held(self, k: int) -> bool:
         """Whether a process has the lock, or doesn't look."""
@@ -143,7 +136,7 @@ def discard(t: Table, k: int) -> Table | None:
     """Discard what that run wrote to the metadata table."""
     if t.keepers[k].phase != ("emptied" if t.rules.inflight_first else "reverted") or not t.is_held(k):
         return None
-    return replace(t.moves(k, "discarded"), metadata=0)
+    return replace(t.moves(k, "discarded"), blocks=(), metadata=0)
 
 
 def unmark(t: Table, k: int) -> Table | None:
@@ -195,12 +188,22 @@ def write(t: Table, k: int) -> Table | None:
     return replace(t.moves(k, "written"), files=t.files | {keeper.number}) if keeper.phase == "marked" else None
 
 
+def stage(t: Table, k: int) -> Table | None:
+    """Write its log file of an index of the metadata table; it fails where another run's file has the name."""
+    keeper = t.keepers[k]
+    if keeper.phase != "written":
+        return None
+    if t.rules.same_names and t.blocks:
+        return t.moves(k, "failing")
+    return replace(t.moves(k, "staged"), blocks=(*t.blocks, keeper.number))
+
+
 # --- it completes, under the lock
 
 
 def end(t: Table, k: int) -> Table | None:
     """Take the lock."""
-    if t.keepers[k].phase != "written" or t.holder != NOBODY:
+    if t.keepers[k].phase != "staged" or t.holder != NOBODY:
         return None
     return replace(t.moves(k, "ending"), holder=k)
 
@@ -279,7 +282,7 @@ def table_of(state: Mapping[str, Any], rules: Rules) -> Table:
 
 
 ACTIONS = (
-    *(take, revert, delete, discard, unmark, unnote, note, begin, give_up, mark, write),
+    *(take, revert, delete, discard, unmark, unnote, note, begin, give_up, mark, write, stage),
     *(end, check, complete_metadata, complete, lose, undo, die),
 )
 
@@ -304,4 +307,6 @@ def broken_invariant(t: Table) -> str | None:
         return "one_result"
     if t.completed and t.metadata != t.completed[-1]:
         return "metadata_follows"
+    if t.completed and t.blocks[-1:] != t.completed[-1:]:
+        return "index_follows"
     return "newest_completes" if t.displaced else None

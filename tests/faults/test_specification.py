@@ -27,6 +27,7 @@ LEASES_LEFT_OUT = {
     "unnoted": "newest_completes",
     "unstarted": "files_stay",
     "inflight_last": "files_stay",
+    "own_names": "index_follows",
 }
 
 ALONE = {"writers": 2, "keepers": 1, "mishaps": 0}

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.concurrency.plan_runs import PlanRun
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file, read_all_blocks
 from pudi.format import METADATA_DIR, Layout
@@ -240,7 +238,7 @@ class ShardTask:
         portions: the keys.
         bootstrap: whether to write the first base file of the file group instead of a log file.
         watch: finds keys that are in several file groups of the table; None doesn't look for them.
-        of_plan: the run of a plan that commits; None for a write.
+        of_plan: whether a run of a plan commits.
     """
 
     number: int
@@ -250,7 +248,7 @@ class ShardTask:
     portions: tuple[Portion, ...]
     bootstrap: bool = False
     watch: KeyWatch | None = None
-    of_plan: PlanRun | None = None
+    of_plan: bool = False
 
     @property
     def weight(self) -> int:
@@ -264,7 +262,7 @@ class ShardTask:
 
         Raises:
             CorruptError: a staged file or, where keys are watched, a file of the index can't be read.
-            ConflictError: another process runs the plan.
+            ConflictError: another run of the plan wrote it.
         """
         below = StorageBelow(storage, METADATA_DIR)
         staged = StagedRows.of(read_portions(storage, self.portions))
@@ -275,9 +273,8 @@ class ShardTask:
             partition = self.slice.partition
             stat = write_base(below, self.requested, partition, file_id, changes, self.number, attempt)
         else:
-            place, plan = (self.layout, self.requested, self.slice), self.of_plan
-            refuse = None if plan is None else partial(plan.refuse_displaced, storage)
-            stat = append_changes(below, *place, changes.sorted(), self.number, attempt, refuse)
+            place = (self.layout, self.requested, self.slice)
+            stat = append_changes(below, *place, changes.sorted(), self.number, attempt, of_plan=self.of_plan)
         return IndexedKeys(self.number, len(changes), stat, repeated=repeated)
 
 

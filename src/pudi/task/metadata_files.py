@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.errors import TableExistsError
+from pudi.errors import ConflictError, TableExistsError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile import encode_hfile
-from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
@@ -59,15 +59,15 @@ def append_changes(
     changes: Changes,
     number: int,
     attempt: int = 0,
-    refuse_displaced: Callable[[], None] | None = None,
+    *,
+    of_plan: bool = False,
 ) -> WriteStat:
     """Write the log file of one file group.
 
     In layout 1, where names don't hold the commit's instant, a name that another writer took since is passed over.
 
     Two runs of a plan write blocks of one instant, and those of a run that was displaced would count as well. So their
-    files have the same names: a run that finds its name taken asks whether it is still the newest one. It can't come
-    after the file of the newest run without finding that first.
+    files have the same names: a run that finds the file of another one there gives up.
 
     Args:
         storage: the metadata table's files.
@@ -77,11 +77,11 @@ def append_changes(
         changes: the changes, sorted.
         number: number of the file group in the commit.
         attempt: number of the attempt at writing it.
-        refuse_displaced: of a run of a plan, called where the file is there already: it raises an error unless the run
-            is the newest one, which takes the next name.
+        of_plan: whether a run of a plan writes it.
 
     Raises:
         TableExistsError: in layout 2, the file is there.
+        ConflictError: another run of the plan has written it.
     """
     over = Append(file_slice)
     headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
@@ -95,7 +95,7 @@ def append_changes(
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)
     base_instant, first = over.instant(requested, layout), over.version(layout)
-    token = _token(file_slice, layout, *((number, attempt) if refuse_displaced is None else (0, 0)))
+    token = _token(file_slice, layout, *((0, 0) if of_plan else (number, attempt)))
     for version in range(first, first + _MOST_TAKEN):
         name = LogFileName(file_slice.file_id, base_instant, version, token).name
         path = f"{file_slice.partition}/{name}"
@@ -103,11 +103,9 @@ def append_changes(
             storage.create(path, content)
             break
         except TableExistsError:
-            if refuse_displaced is not None:
-                refuse_displaced()
-            elif rules_of(layout).logs_name_their_commit:
-                raise
-            if version == first + _MOST_TAKEN - 1:
+            if of_plan and _is_there(storage, path, content, requested):
+                break
+            if rules_of(layout).logs_name_their_commit or version == first + _MOST_TAKEN - 1:
                 raise
     stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
     return (
@@ -115,6 +113,24 @@ def append_changes(
         if rules_of(layout).logs_name_their_slice
         else stat
     )
+
+
+def _is_there(storage: Storage, path: str, content: bytes, requested: str) -> bool:
+    """Return whether an earlier attempt of this run wrote a log file; False if another commit did.
+
+    Raises:
+        ConflictError: another run of the plan did.
+    """
+    found = storage.read(path)
+    if found == content:
+        return True
+    if any(block.instant == requested for block in decode_blocks(found, path=path)):
+        raise ConflictError(
+            "another process runs the plan too, and has written this file; run the plan again if it is still pending",
+            path=path,
+            instant=requested,
+        )
+    return False
 
 
 def write_compacted_logs(

@@ -109,7 +109,7 @@ class ShardWork:
     def run(self, mdt: MetaClient, of_plan: PlanRun | None) -> IndexPart:
         """Write the log files by the engine's jobs, and delete those of failed attempts."""
         staged = self.staged
-        tasks = [replace(task, of_plan=of_plan) for task in self.tasks]
+        tasks = [replace(task, of_plan=of_plan is not None) for task in self.tasks]
         mdt.context.executor.map(lambda name: make_group(mdt.storage, staged.instant, staged.partition, name), self.new)
         results = staged.engine.run_jobs(staged.meta.storage, staged.instant, tasks)
         stats = tuple(stat for result in results for stat in result.stats)
