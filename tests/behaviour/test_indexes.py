@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.context import Context
 from pudi.format import bucket_of_file_id
 from pudi.index import Buckets
 from pudi.schema import RECORD_KEY
@@ -142,6 +144,13 @@ def _written(path: Path, options: dict[str, str], rows: int = 30) -> str:
     )
     made.insert(table(trip(number, 10) for number in range(rows)))
     return str(path)
+
+
+def test_ids_of_digits_alone_are_no_buckets(tmp_path: Path) -> None:
+    with patch.object(Context, "new_id", lambda _: "92345678-1234-1234-1234-123456789012"):
+        path = _written(tmp_path / "trips", {})
+    with pytest.raises(pudi.InvalidArgumentError, match="whose files are no buckets"):
+        pudi.Table(path, options=BUCKET).upsert(table([trip(1, 20)]))
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,8 @@ class _Finder:
     def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
         """Return the bucket index, with the number of buckets from options or files."""
         table = self.meta.storage.root
-        if seen.files and not seen.divided:
+        by_chance = seen.most >= _PLAUSIBLE_BUCKETS and not seen.fits  # ids of digits alone
+        if seen.files and (by_chance or not seen.divided):
             raise InvalidArgumentError(
                 f"{_TYPE}=BUCKET contradicts the table, whose files are no buckets: their keys would not be found; "
                 "use the index that wrote them, or write the records to a new table",
