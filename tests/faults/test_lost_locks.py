@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -597,13 +598,87 @@ def test_a_run_whose_files_went_with_its_lease_ends_as_a_conflict(root: str) -> 
     assert opened.check().ok
 
 
+@pytest.mark.parametrize("metadata", ["true", "false"])
+@pytest.mark.parametrize("version", ["6", "9"])
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_what_a_dead_run_wrote_after_the_plan_was_completed_counts_for_nothing(
+    root: str, service: str, version: str, metadata: str
+) -> None:
+    """Nothing tells of its files: its marker went before it wrote them, and it died before it could delete them."""
+    given = {"hoodie__metadata__enable": metadata, "hoodie__write__table__version": version}
+    opened = create(root, "mor", **given)
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    expected = sorted((each, 2) for each in opened.scan().to_arrow()["uuid"].to_pylist())
+    assert opened.schedule(service) is not None
+    run_jobs = ServiceTarget.run_jobs
+
+    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
+        with (
+            patch.object(ServiceTarget, "run_jobs", run_jobs),
+            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
+        ):
+            assert len(pudi.Table(root).run_pending()) == 1
+        run_jobs(target, *arguments, **named)
+        raise SimulatedCrash
+
+    with patch.object(ServiceTarget, "run_jobs", stands_still), pytest.raises(SimulatedCrash):
+        pudi.Table(root).run_pending()
+    opened = pudi.Table(root)
+    trips = opened.scan(["uuid", "ts"], where="city != 'elsewhere'")
+    assert sorted(tuple(row.values()) for row in trips.to_arrow().to_pylist()) == expected
+    assert opened.check().ok
+    archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    for number in range(50, 58):
+        pudi.Table(root, options=archiving).upsert(table([trip(number, 1, city="elsewhere")]))
+    assert sorted(tuple(row.values()) for row in trips.to_arrow().to_pylist()) == expected
+    (swept,) = [step for step in pudi.Table(root).maintain().steps if step.name == "orphaned files"]
+    assert swept.outcome.value == "done"
+    assert sorted(tuple(row.values()) for row in trips.to_arrow().to_pylist()) == expected
+    assert pudi.Table(root).check().ok
+    assert not pudi.Table(root).doctor().orphans
+
+
+def test_what_a_dead_run_wrote_to_a_file_group_that_was_replaced_is_swept(root: str) -> None:
+    """The commit names no file of the group: what doesn't name it is the replacement's too, once that is archived."""
+    opened = create(root, "mor", hoodie__write__table__version="6")
+    opened.upsert(table(trip(each, 2) for each in range(6)))
+    assert opened.schedule("compaction") is not None
+    run_jobs = ServiceTarget.run_jobs
+
+    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
+        other = pudi.Table(root)
+        other.delete_partitions(["nyc"])
+        with (
+            patch.object(ServiceTarget, "run_jobs", run_jobs),
+            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
+        ):
+            assert len(other.run_pending()) == 1
+        run_jobs(target, *arguments, **named)
+        raise SimulatedCrash
+
+    with patch.object(ServiceTarget, "run_jobs", stands_still), pytest.raises(SimulatedCrash):
+        pudi.Table(root).run_pending()
+    archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    for number in range(50, 58):
+        pudi.Table(root, options=archiving).upsert(table([trip(number, 1, city="elsewhere")]))
+    assert any("/nyc/" in f"/{info.path}" and ".parquet" in info.path for info in open_storage(root).list())
+    assert pudi.Table(root).check().ok
+    assert pudi.Table(root).maintain().ok
+    assert not [info for info in open_storage(root).list("nyc") if ".parquet" in info.path]
+    assert pudi.Table(root).check().ok
+
+
 @pytest.mark.parametrize("version", ["6", "9"])
 @pytest.mark.parametrize("first", ["new", "old"])
-def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(root: str, version: str, first: str) -> None:
+@pytest.mark.parametrize("entries", ["same", "other"])
+def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(
+    root: str, entries: str, version: str, first: str
+) -> None:
     """Two runs of a plan have one instant: where the new one completes, entries of the old one would count as well.
 
-    Where the old one was faster the new one gives up too.
+    Where the old one was faster the new one gives up too, unless it would write the same entries.
     """
+    displaced = first == "old" and entries == "other"
     record_index = "hoodie__metadata__record__index__"
     index = {f"{record_index}enable": "true", f"{record_index}min__filegroup__count": "1"}
     index["hoodie__metadata__compact__max__delta__commits"] = "1"  # so that its file slices have no log files yet
@@ -615,7 +690,7 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(root: str, v
     def write(*arguments: Any, **named: Any) -> Any:
         if not waiting:  # the old run, about to write its file
             waiting.append(lambda: append_changes(*arguments, **named))
-            gives_up = pytest.raises(ConflictError, match="runs the plan too") if first == "old" else nullcontext()
+            gives_up = pytest.raises(ConflictError, match="runs the plan too") if displaced else nullcontext()
             with patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD), gives_up:
                 assert len(pudi.Table(root).run_pending()) == 1
             return waiting[0]()
@@ -624,13 +699,15 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(root: str, v
             waiting[0] = lambda: waiting[1]
         return append_changes(*arguments, **named)
 
+    ids = patch("pudi.action.services.clustering.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
     with (
+        ids,
         patch("pudi.task.index_keys.append_changes", write),
         pytest.raises(ConflictError, match=r"runs the plan (itself|too)|took this write for dead"),
     ):
         opened.run_pending()
     assert opened.check().ok
-    assert len(pudi.Table(root).run_pending()) == (1 if first == "old" else 0)
+    assert len(pudi.Table(root).run_pending()) == (1 if displaced else 0)
     opened.upsert(table(trip(each, 3) for each in range(6)))
     assert [row["ts"] for row in opened.scan().to_arrow().to_pylist()] == [3] * 6
 

@@ -16,6 +16,7 @@ from pudi.concurrency import read_claims
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo
 from pudi.filegroup import StorageListing
+from pudi.filegroup.unnamed import NamedFiles, unnamed_files
 from pudi.format import (
     CLAIMS_DIR,
     HEARTBEAT_DIR,
@@ -28,7 +29,10 @@ from pudi.format import (
     marker_dir,
     parse_data_file,
 )
+from pudi.format.metadata_partitions import FILES
+from pudi.metadata import files_listed
 from pudi.storage import delete_folder, delete_for_good
+from pudi.task.check_files import UNREADABLE
 from pudi.timeline import Timeline
 
 
@@ -38,6 +42,7 @@ class Orphans:
 
     Attributes:
         data_files: data files of instants that aren't on the timeline and never completed.
+        displaced: base files of completed instants whose commits don't name them: another run of a plan completed it.
         markers: marker folders of instants that aren't pending and have no live heartbeat.
         metadata: folders in the metadata table that aren't partitions: unfinished or dropped ones.
         backup: whether a crash interrupted an update of the properties.
@@ -45,18 +50,21 @@ class Orphans:
     """
 
     data_files: tuple[str, ...] = ()
+    displaced: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     metadata: tuple[str, ...] = ()
     backup: bool = False
     claims: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.data_files or self.markers or self.metadata or self.backup or self.claims)
+        return bool(self.data_files or self.displaced or self.markers or self.metadata or self.backup or self.claims)
 
     def describe(self) -> Iterator[tuple[str, str]]:
         """Return the path of each item and its description."""
         for path in self.data_files:
             yield path, "a data file of an instant that never completed and is on the timeline no more"
+        for path in self.displaced:
+            yield path, "a data file of a run that another one displaced: the commit of its instant doesn't name it"
         for path in self.markers:
             yield path, "markers of a write that is over"
         for path in self.metadata:
@@ -95,11 +103,23 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
     return Orphans(
         tuple(path for path, _ in data_files),
+        tuple(sorted(unnamed_files(folders, NamedFiles(meta.store, timeline), _listed(meta, timeline)))),
         tuple(sorted(temporary - {CLAIMS_DIR, *map(marker_dir, pending | beats)})),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,
         tuple(each.path for each in claims if each.is_dead),
     )
+
+
+def _listed(meta: MetaClient, timeline: Timeline) -> set[str] | None:
+    """Return the paths of the files that the metadata table lists; None where it lists none, or can't be read."""
+    if FILES not in meta.config.metadata_partitions:
+        return None
+    try:
+        found = files_listed(meta.metadata_table(timeline))
+    except UNREADABLE:
+        return None
+    return {info.path for infos in found.values() for info in infos}
 
 
 def _filled(meta: MetaClient, folder: str) -> list[str]:
@@ -135,7 +155,7 @@ def remove_orphans(meta: MetaClient) -> Orphans:
         if found.backup:
             recover_properties(meta.storage)
             meta.reload()
-        delete_for_good(meta.storage, found.data_files)
+        delete_for_good(meta.storage, (*found.data_files, *found.displaced))
         meta.storage.delete(found.claims)
         for folder in (*found.markers, *found.metadata):
             delete_folder(meta.storage, folder)

@@ -15,6 +15,7 @@ from pudi.filegroup.listing import FileListing
 from pudi.filegroup.overtaken import check_overtaken
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import check_stated
+from pudi.filegroup.unnamed import NamedFiles
 from pudi.format import Action, group_file_prefixes
 from pudi.record import KeyGenerator
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
@@ -89,7 +90,7 @@ class FileSystemView:
         self._wants_whole = whole
         self._keys = keys
         self._verdicts: dict[str, bool] = {}
-        self._written_by: dict[str, frozenset[str]] = {}
+        self._named = NamedFiles(store, timeline)
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id.
@@ -250,17 +251,8 @@ class FileSystemView:
         """
         if base.instant != other.instant:
             return False
-        named = self._written(base.instant)
+        named = self._named.of(base.instant) or ()
         return (base.path in named, base.name.name) > (other.path in named, other.name.name)
-
-    def _written(self, instant: str) -> frozenset[str]:
-        found = self._written_by.get(instant)
-        if found is None:
-            commit = self._timeline.commit(instant)
-            stats = {} if commit is None else self._store.read_commit_metadata(commit).partition_to_write_stats
-            paths = frozenset(path for group in stats.values() for stat in group for path in stat.paths)
-            found = self._written_by[instant] = paths
-        return found
 
     def _are_over_hidden(self, logs: Sequence[LogFile], hidden: Mapping[str, BaseFile]) -> bool:
         """Whether the names of log files tell that all belong to slices whose base files the reader doesn't see."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pudi.action import MetaClient
@@ -10,12 +10,14 @@ from pudi.action.kinds import registry
 from pudi.action.kinds.check_jobs import CheckRun, Listed
 from pudi.action.kinds.checking import IndexCheck
 from pudi.action.kinds.difference import Difference
+from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice, FileSystemView, StorageListing
+from pudi.filegroup.unnamed import NamedFiles, unnamed_files
 from pudi.format.metadata_partitions import (
     FILES,
 )
-from pudi.metadata import MetadataTable
+from pudi.metadata import MetadataTable, files_listed
 from pudi.table.check_files import listing_differences, lost_files, lost_instants
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
@@ -83,7 +85,12 @@ class _Check:
         self._cluster = CheckRun(meta, engine, on_cluster)
         # What is compared with the metadata table must not come from it. It comes after it: files are there before they
         # are listed.
-        self.folders = StorageListing(meta.storage).all_files()
+        folders = StorageListing(meta.storage).all_files()
+        self._listed, self._unlisted = _files_listed(meta, self._table)
+        paths = None if self._listed is None else {i.path for infos in self._listed.values() for i in infos}
+        # Nobody needs these files: they are orphans, which a repair deletes.
+        displaced = unnamed_files(folders, NamedFiles(meta.store, self.timeline), paths)
+        self.folders = {p: [i for i in infos if i.path not in displaced] for p, infos in folders.items()}
         self.view = FileSystemView(self.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
 
     def run(self) -> CheckResult:
@@ -112,9 +119,10 @@ class _Check:
         self.compared["file groups"] = len(slices)
         yield from lost_instants(self.meta, self.timeline)
         yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
-        if table is not None and FILES in self.meta.config.metadata_partitions:
-            found = listing_differences(self.meta, table, self.timeline, self.folders, slices)
-            yield from _guarded(FILES, found)
+        if table is not None and self._unlisted is not None:
+            yield Difference(FILES, "", f"can't be read: {self._unlisted}")
+        if table is not None and self._listed is not None:
+            yield from listing_differences(self.meta, self._listed, self.timeline, self.folders, slices)
         yield from self._of_indexes(table, slices)
 
     def _of_indexes(self, table: MetadataTable | None, slices: list[FileSlice]) -> Iterator[Difference]:
@@ -147,9 +155,13 @@ def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError
     return timeline, table, None
 
 
-def _guarded(index: str, found: Iterator[Difference]) -> Iterator[Difference]:
-    """What a comparison finds; that the index itself can't be read is a difference too."""
+def _files_listed(
+    meta: MetaClient, table: MetadataTable | None
+) -> tuple[Mapping[str, Sequence[FileInfo]] | None, PudiError | None]:
+    """The files that the metadata table lists, or why they can't be read; neither where it lists none."""
+    if table is None or FILES not in meta.config.metadata_partitions:
+        return None, None
     try:
-        yield from found
+        return files_listed(table), None
     except UNREADABLE as error:
-        yield Difference(index, "", f"can't be read: {error}")
+        return None, error

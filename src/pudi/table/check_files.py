@@ -11,7 +11,6 @@ from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
-from pudi.metadata import MetadataTable, files_listed
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
 
@@ -23,7 +22,7 @@ _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
 def listing_differences(
     meta: MetaClient,
-    table: MetadataTable,
+    listed: Mapping[str, Sequence[FileInfo]],
     timeline: Timeline,
     folders: Mapping[str, Sequence[FileInfo]],
     slices: Sequence[FileSlice],
@@ -35,12 +34,11 @@ def listing_differences(
 
     Args:
         meta: the table.
-        table: its metadata table.
+        listed: the files that its metadata table lists, by partition path.
         timeline: its timeline, loaded before.
         folders: the files that are there, by partition path.
         slices: its latest slices by its folders.
     """
-    listed = files_listed(table)
     for partition in sorted({each.partition for each in slices} - listed.keys()):
         yield Difference(FILES, partition, "the partition is not listed")
     needed = {path for each in slices for path in paths_of(each)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from uuid import NAMESPACE_URL, uuid5
 
 from pudi.action.early import living_writes
 from pudi.action.hash_rings import reconcile_hash_rings, write_rings
@@ -213,7 +214,11 @@ class ClusteringRun(WritingRun):
     def _file_ids(self, group: ClusteringGroup) -> tuple[str, ...]:
         if self.resized is not None:
             return self.resized.file_ids(group)
-        unique = self.target.meta.context.new_id()
+        # The same in each run of the plan: a file that comes too late then belongs to the new run's file group, where
+        # readers pass over it.
+        first = group.slices[0]
+        name = "/".join((self.lease.instant.requested, first.partition_path or "", first.file_id or ""))
+        unique = str(uuid5(NAMESPACE_URL, name))
         return tuple(new_file_id(unique, number) for number in range(group.outputs))
 
     def before_commit(self) -> None:
