@@ -30,7 +30,7 @@ class NamedFiles:
     _known: dict[str, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
     def of(self, instant: str) -> frozenset[str] | None:
-        """Paths of the files that a commit names; None where neither the timeline nor the archive tells."""
+        """Names of the files that a commit names, without their folders; None where neither the timeline nor the archive tells."""
         if instant not in self._known:
             self._known[instant] = self._read(instant)
         return self._known[instant]
@@ -43,7 +43,7 @@ class NamedFiles:
             stats = self.store.read_commit_metadata(commit).partition_to_write_stats
         except (CorruptError, NotFoundError):  # a reader that needs the commit reports it
             return None
-        return frozenset(path for group in stats.values() for stat in group for path in stat.paths)
+        return frozenset(_name(path) for group in stats.values() for stat in group for path in stat.paths)
 
     def _archived(self, instant: str) -> Instant | None:
         if self.timeline.start is None or instant >= self.timeline.start:
@@ -69,11 +69,15 @@ def unnamed_files(
     for infos in folders.values():
         twins: dict[tuple[str, str], list[str]] = {}
         for info in infos:
-            name = parse_data_file(info.path.rpartition("/")[2])
+            name = parse_data_file(_name(info.path))
             if isinstance(name, BaseFileName):
                 twins.setdefault((name.file_id, name.instant), []).append(info.path)
         for (_, instant), paths in twins.items():
             if len(paths) > 1 or (listed is not None and paths[0] not in listed):
                 ours = named.of(instant)
-                found.update(path for path in paths if ours is not None and path not in ours)
+                found.update(path for path in paths if ours is not None and _name(path) not in ours)
     return found
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

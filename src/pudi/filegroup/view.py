@@ -252,7 +252,7 @@ class FileSystemView:
         if base.instant != other.instant:
             return False
         named = self._named.of(base.instant) or ()
-        return (base.path in named, base.name.name) > (other.path in named, other.name.name)
+        return (base.name.name in named, base.name.name) > (other.name.name in named, other.name.name)
 
     def _are_over_hidden(self, logs: Sequence[LogFile], hidden: Mapping[str, BaseFile]) -> bool:
         """Whether the names of log files tell that all belong to slices whose base files the reader doesn't see."""
