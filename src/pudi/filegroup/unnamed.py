@@ -30,7 +30,10 @@ class NamedFiles:
     _known: dict[str, frozenset[str] | None] = field(default_factory=dict, repr=False)
 
     def of(self, instant: str) -> frozenset[str] | None:
-        """Names of the files that a commit names, without their folders; None where neither the timeline nor the archive tells."""
+        """Return the names of the files that a commit names, without their folders.
+
+        None where neither the timeline nor the archive tells.
+        """
         if instant not in self._known:
             self._known[instant] = self._read(instant)
         return self._known[instant]
