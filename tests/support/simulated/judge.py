@@ -19,6 +19,8 @@ from support.simulated.run import Done, Played
 from support.simulated.work import BASE, FIRST_KEYS, Operation, Row, State, new_key
 from support.simulated.world import Note
 
+_LONG_MS = 30_000.0
+"""A call that takes half as long as a writer waits for the lock, or longer."""
 _SERVICES = {"COMPACT", "CLUSTER", "LOG_COMPACT"}
 _WRITES = {Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT}
 
@@ -148,8 +150,8 @@ class _Judge:
             self._say(done.ended, f"{done}: nothing was deleted\n{done.trace}")
         elif error is not None and not isinstance(error, (ConflictError, NotFoundError, UnavailableError)):
             self._say(done.ended, f"{done}\n{done.trace}")
-        elif isinstance(error, UnavailableError) and not self._has_faults():
-            self._say(done.ended, f"{done}: the storage answered every time\n{done.trace}")
+        elif isinstance(error, UnavailableError) and not self._has_faults() and not self._is_slow():
+            self._say(done.ended, f"{done}: the storage answered every time, and soon\n{done.trace}")
         if isinstance(error, ConflictError) and own:
             self._say(done.ended, f"{done}: but commit {own[0].requested} of it is visible")
         if isinstance(error, ConflictError) and "for dead" in str(error) and done.paused_ms < 5_000:
@@ -228,6 +230,10 @@ class _Judge:
 
     def _has_faults(self) -> bool:
         return any(fate.fault or fate.pauses for fate in self.played.script.met.values())
+
+    def _is_slow(self) -> bool:
+        """Whether one call took so long that who waits for the lock may give up, if it isn't free again at once."""
+        return any(fate.before_ms + fate.after_ms > _LONG_MS for fate in self.played.script.met.values())
 
 
 def _is_expected(text: str, faults: bool) -> bool:
