@@ -149,13 +149,13 @@ def test_a_write_that_was_rolled_back_before_it_began_does_not_complete(root: st
     create(root, kind, hoodie__write__table__version=version)
     start, left = TimelineStore.start, [1]
 
-    def starts_late(store: TimelineStore, instant: Instant, *arguments: Any) -> Instant:
+    def starts_late(store: TimelineStore, instant: Instant, *arguments: Any, **named: Any) -> Instant:
         if left:
             left.pop()
             other = MetaClient.open(root, None, {})
             roll_back(other, next(iter(other.store.load().pending)))
             pudi.Table(root).upsert(table([trip(1, 5)]))
-        return start(store, instant, *arguments)
+        return start(store, instant, *arguments, **named)
 
     with (
         patch.object(TimelineStore, "start", starts_late),
@@ -167,6 +167,23 @@ def test_a_write_that_was_rolled_back_before_it_began_does_not_complete(root: st
     assert (found["k0000"], found["k0001"]) == (1, 5)
     assert opened.timeline.pending == ()
     assert opened.check().ok
+
+
+def test_a_rollback_that_a_late_process_begins_is_completed_by_its_planner(root: str) -> None:
+    """The late one had lost the lock when it began it, and goes no further."""
+    create(root)
+    meta = MetaClient.open(root, None, {})
+    target = meta.store.start(meta.store.request(Action.COMMIT))
+    request = TimelineStore.request
+
+    def begun_late(store: TimelineStore, *arguments: Any, **named: Any) -> Instant:
+        planned = request(store, *arguments, **named)
+        MetaClient.open(root, None, {}).store.start(planned)
+        return planned
+
+    with patch.object(TimelineStore, "request", begun_late):
+        roll_back(meta, target)
+    assert meta.store.load().pending == ()
 
 
 def test_a_rollback_that_its_planner_goes_on_with_is_completed(root: str) -> None:

@@ -71,7 +71,7 @@ def last_touched_ms(meta: MetaClient, instant: Instant) -> int:
     """Return when the process of a pending instant last wrote a marker or the instant, in ms since 1970; else 0."""
     times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
     with suppress(NotFoundError):
-        times.append(meta.store.modified_ms(instant))
+        times.append(meta.storage.head(meta.store.path(instant)).modified_ms)
     return max(times, default=0)
 
 

@@ -331,7 +331,7 @@ def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> Rollbac
     """Roll back what the plan names and is still there, and complete; under the table's lock."""
     began_ms = meta.context.clock.now_ms()
     if restore.state is State.REQUESTED:
-        restore = meta.store.start(restore)
+        restore = meta.store.start(restore, shared=True)
     done = {}
     for each in meta.store.load().instants:
         if each.action is not Action.ROLLBACK or each.requested < restore.requested:

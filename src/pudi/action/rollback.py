@@ -27,7 +27,7 @@ from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
 from pudi.context.lazy import lazy_module
-from pudi.errors import BlockedError, NotSupportedError, TableExistsError
+from pudi.errors import BlockedError, NotSupportedError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import (
     HEARTBEAT_DIR,
@@ -181,7 +181,7 @@ def roll_back(meta: MetaClient, target: Instant, *, restores: bool = False) -> t
     with meta.lock:
         plan = plan_of_completed(meta, target) if target.is_completed else plan_of_pending(meta, target)
         rollback = meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
-        return _execute(meta, meta.store.start(rollback), plan, restores)
+        return _execute(meta, meta.store.start(rollback, shared=True), plan, restores)
 
 
 def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tuple[Instant, RollbackMetadata]:
@@ -201,10 +201,7 @@ def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tu
     path = meta.store.path(rollback, State.REQUESTED)
     plan = decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path)
     if rollback.state is State.REQUESTED:
-        try:
-            rollback = meta.store.start(rollback)
-        except TableExistsError:  # the process that planned it came back: it has lost the lock, and will notice
-            rollback = replace(rollback, state=State.INFLIGHT)
+        rollback = meta.store.start(rollback, shared=True)
     return _execute(meta, rollback, plan, restores)
 
 

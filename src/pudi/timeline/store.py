@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from pudi.errors import (
     NotFoundError,
     PudiError,
     RefusedError,
+    TableExistsError,
     UnavailableError,
 )
 from pudi.format import (
@@ -290,11 +292,17 @@ class TimelineStore:
         refuse_moving(timeline, self.storage.root)
         return self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
 
-    def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
-        """Move a requested instant to INFLIGHT."""
+    def start(self, instant: Instant, content: bytes | CommitMetadata = b"", *, shared: bool = False) -> Instant:
+        """Move a requested instant to INFLIGHT.
+
+        `shared`: any process may go on with it, so the file may be there, by one that lost the lock and will notice.
+        """
         inflight = replace(instant, state=State.INFLIGHT)
         data = self._content(instant.action, content)
-        self.storage.create(self.path(inflight), data, durable=bool(data))  # without content requested says the same
+        with suppress(TableExistsError) if shared else nullcontext():
+            self.storage.create(
+                self.path(inflight), data, durable=bool(data)
+            )  # without content requested says the same
         return inflight
 
     def refuse_taken(self, instant: Instant) -> None:
@@ -386,14 +394,6 @@ class TimelineStore:
         for state in (State.INFLIGHT, State.REQUESTED):
             self.lock.verify()
             delete_for_good(self.storage, [self.path(instant, state)])
-
-    def modified_ms(self, instant: Instant) -> int:
-        """When the file of the instant's own state was made.
-
-        Raises:
-            NotFoundError: it's gone.
-        """
-        return self.storage.head(self.path(instant)).modified_ms
 
     def path(self, instant: Instant, state: State | None = None) -> str:
         """Path of an instant's timeline file, by default that of its own state."""

@@ -174,9 +174,9 @@ class MeteredStore(TimelineStore):
         self.metrics.open()
         return TimelineStore.request(self, action, content, on_requested, at=at, seen=seen, durable=durable)
 
-    def start(self, instant: Instant, content: bytes | CommitMetadata = b"") -> Instant:
+    def start(self, instant: Instant, content: bytes | CommitMetadata = b"", *, shared: bool = False) -> Instant:
         """Move a requested instant to INFLIGHT; see `TimelineStore`."""
-        started = TimelineStore.start(self, instant, content)
+        started = TimelineStore.start(self, instant, content, shared=shared)
         assert self.metrics is not None
         self.metrics.start(instant)
         return started

@@ -102,6 +102,6 @@ def _has_groups(meta: MetaClient, partition: str) -> bool:
 
 def _began(meta: MetaClient, instant: Instant) -> int:
     try:
-        return meta.store.modified_ms(instant)
+        return meta.storage.head(meta.store.path(instant)).modified_ms
     except NotFoundError:
         return 0

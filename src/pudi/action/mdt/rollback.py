@@ -69,7 +69,7 @@ def roll_back(mdt: MetaClient, requested: str, rollback_instant: str) -> None:
         return
     began_ms = mdt.context.clock.now_ms()
     if rollback.state is State.REQUESTED:
-        rollback = mdt.store.start(rollback)
+        rollback = mdt.store.start(rollback, shared=True)
     requests = [] if target is None else _requests(mdt, target)
     if target is not None:
         _unpublish(mdt, target)
