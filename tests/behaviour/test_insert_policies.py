@@ -22,7 +22,8 @@ POLICY = "hoodie.datasource.insert.dup.policy"
 
 @pytest.fixture
 def trips(engine: Engine, tmp_path: Path) -> PudiTable:
-    made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout())
+    one_task = {"hoodie.bulkinsert.shuffle.parallelism": "1"}  # so that each partition has one file group
+    made = PudiTable.create(engine, tmp_path / "trips", SCHEMA, Layout(), one_task)
     made.write("bulk_insert", table(trip(number, 10) for number in range(6)))
     return made
 
@@ -69,6 +70,7 @@ def test_policies_are_not_for_bulk_inserts(trips: PudiTable) -> None:
 
 def test_inserts_that_merge(trips: PudiTable) -> None:
     """Only in the file group that an insert goes to are its keys looked for: here each partition has one."""
+    assert len(base_files(trips.path)) == 3
     trips.options = {"hoodie.merge.allow.duplicate.on.inserts": "false"}
     trips.write("insert", table(NEW))
     assert riders(trips) == sorted([*OLD[:1], ("k0001", "again"), *OLD[2:], ("k0010", "newer"), ("k0011", "one")])
