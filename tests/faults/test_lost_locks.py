@@ -615,6 +615,31 @@ def test_a_run_whose_files_went_with_its_lease_ends_as_a_conflict(root: str) -> 
     assert opened.check().ok
 
 
+def write_after_the_new_run(root: str, before: Callable[[], object] = lambda: None) -> None:
+    """Run the pending plan by a process that is taken for dead.
+
+    Another one completes the plan, the first one writes its files then, and dies.
+
+    Args:
+        root: the table's root.
+        before: done before the plan is taken over.
+    """
+    run_jobs = ServiceTarget.run_jobs
+
+    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
+        before()
+        with (
+            patch.object(ServiceTarget, "run_jobs", run_jobs),
+            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
+        ):
+            assert len(pudi.Table(root).run_pending()) == 1
+        run_jobs(target, *arguments, **named)
+        raise SimulatedCrash
+
+    with patch.object(ServiceTarget, "run_jobs", stands_still), pytest.raises(SimulatedCrash):
+        pudi.Table(root).run_pending()
+
+
 @pytest.mark.parametrize("metadata", ["true", "false"])
 @pytest.mark.parametrize("version", ["6", "9"])
 @pytest.mark.parametrize("service", ["compaction", "clustering"])
@@ -627,19 +652,7 @@ def test_what_a_dead_run_wrote_after_the_plan_was_completed_counts_for_nothing(
     opened.upsert(table(trip(each, 2) for each in range(6)))
     expected = sorted((each, 2) for each in opened.scan().to_arrow()["uuid"].to_pylist())
     assert opened.schedule(service) is not None
-    run_jobs = ServiceTarget.run_jobs
-
-    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
-        with (
-            patch.object(ServiceTarget, "run_jobs", run_jobs),
-            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
-        ):
-            assert len(pudi.Table(root).run_pending()) == 1
-        run_jobs(target, *arguments, **named)
-        raise SimulatedCrash
-
-    with patch.object(ServiceTarget, "run_jobs", stands_still), pytest.raises(SimulatedCrash):
-        pudi.Table(root).run_pending()
+    write_after_the_new_run(root)
     opened = pudi.Table(root)
     trips = opened.scan(["uuid", "ts"], where="city != 'elsewhere'")
     assert sorted(tuple(row.values()) for row in trips.to_arrow().to_pylist()) == expected
@@ -656,25 +669,11 @@ def test_what_a_dead_run_wrote_after_the_plan_was_completed_counts_for_nothing(
 
 
 def test_what_a_dead_run_wrote_to_a_file_group_that_was_replaced_is_swept(root: str) -> None:
-    """The commit names no file of the group: what doesn't name it is the replacement's too, once that is archived."""
+    """The commit names no file of the group, and an archived replacement doesn't say that the group was replaced."""
     opened = create(root, "mor", hoodie__write__table__version="6")
     opened.upsert(table(trip(each, 2) for each in range(6)))
     assert opened.schedule("compaction") is not None
-    run_jobs = ServiceTarget.run_jobs
-
-    def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
-        other = pudi.Table(root)
-        other.delete_partitions(["nyc"])
-        with (
-            patch.object(ServiceTarget, "run_jobs", run_jobs),
-            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
-        ):
-            assert len(other.run_pending()) == 1
-        run_jobs(target, *arguments, **named)
-        raise SimulatedCrash
-
-    with patch.object(ServiceTarget, "run_jobs", stands_still), pytest.raises(SimulatedCrash):
-        pudi.Table(root).run_pending()
+    write_after_the_new_run(root, lambda: pudi.Table(root).delete_partitions(["nyc"]))
     archiving = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
     for number in range(50, 58):
         pudi.Table(root, options=archiving).upsert(table([trip(number, 1, city="elsewhere")]))

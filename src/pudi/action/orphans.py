@@ -111,15 +111,14 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     )
 
 
-def _listed(meta: MetaClient, timeline: Timeline) -> set[str] | None:
-    """Return the paths of the files that the metadata table lists; None where it lists none, or can't be read."""
+def _listed(meta: MetaClient, timeline: Timeline) -> Mapping[str, Sequence[FileInfo]] | None:
+    """Return the files that the metadata table lists, by partition path; None where there is none to be read."""
     if FILES not in meta.config.metadata_partitions:
         return None
     try:
-        found = files_listed(meta.metadata_table(timeline))
+        return files_listed(meta.metadata_table(timeline))
     except UNREADABLE:
         return None
-    return {info.path for infos in found.values() for info in infos}
 
 
 def _filled(meta: MetaClient, folder: str) -> list[str]:

@@ -7,7 +7,7 @@ group, if that was replaced meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pudi.context import FileInfo
@@ -56,7 +56,7 @@ class NamedFiles:
 
 
 def unnamed_files(
-    folders: Mapping[str, Sequence[FileInfo]], named: NamedFiles, listed: Collection[str] | None
+    folders: Mapping[str, Sequence[FileInfo]], named: NamedFiles, listed: Mapping[str, Sequence[FileInfo]] | None
 ) -> set[str]:
     """Return paths of base files that the commits of their instants don't name.
 
@@ -66,8 +66,9 @@ def unnamed_files(
     Args:
         folders: the data files by partition path.
         named: the files that commits name.
-        listed: paths of the files that the metadata table lists; None where there's none.
+        listed: the files that the metadata table lists, by partition path; None where there's none.
     """
+    known = None if listed is None else {info.path for infos in listed.values() for info in infos}
     found: set[str] = set()
     for infos in folders.values():
         twins: dict[tuple[str, str], list[str]] = {}
@@ -76,7 +77,7 @@ def unnamed_files(
             if isinstance(name, BaseFileName):
                 twins.setdefault((name.file_id, name.instant), []).append(info.path)
         for (_, instant), paths in twins.items():
-            if len(paths) > 1 or (listed is not None and paths[0] not in listed):
+            if len(paths) > 1 or (known is not None and paths[0] not in known):
                 ours = named.of(instant)
                 found.update(path for path in paths if ours is not None and _name(path) not in ours)
     return found

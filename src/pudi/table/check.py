@@ -87,9 +87,8 @@ class _Check:
         # are listed.
         folders = StorageListing(meta.storage).all_files()
         self._listed, self._unlisted = _files_listed(meta, self._table)
-        paths = None if self._listed is None else {i.path for infos in self._listed.values() for i in infos}
         # Nobody needs these files: they are orphans, which a repair deletes.
-        displaced = unnamed_files(folders, NamedFiles(meta.store, self.timeline), paths)
+        displaced = unnamed_files(folders, NamedFiles(meta.store, self.timeline), self._listed)
         self.folders = {p: [i for i in infos if i.path not in displaced] for p, infos in folders.items()}
         self.view = FileSystemView(self.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
 

@@ -299,10 +299,8 @@ class TimelineStore:
         """
         inflight = replace(instant, state=State.INFLIGHT)
         data = self._content(instant.action, content)
-        with suppress(TableExistsError) if shared else nullcontext():
-            self.storage.create(
-                self.path(inflight), data, durable=bool(data)
-            )  # without content requested says the same
+        with suppress(TableExistsError) if shared else nullcontext():  # without content requested says the same
+            self.storage.create(self.path(inflight), data, durable=bool(data))
         return inflight
 
     def refuse_taken(self, instant: Instant) -> None:
