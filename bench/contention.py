@@ -24,7 +24,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import pudi
-from pudi.concurrency.table_lock import TableLock
+from pudi.locks.table_lock import TableLock
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 from support.hive import serve_hive
 from support.s3 import serve_s3

@@ -14,7 +14,7 @@ from pathlib import Path
 from small_table import ROWS, SCHEMA, rows
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage

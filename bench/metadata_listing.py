@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.format.avro_encode import encode_records
 from pudi.format.hfile import encode_hfile

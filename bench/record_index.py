@@ -22,7 +22,7 @@ from metadata_listing import SCHEMA, SOLO
 from trips import uuids
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context, FileInfo, Storage
 from pudi.format import instant_to_millis
 from pudi.format.hfile import encode_hfile

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -47,6 +49,18 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
         return f"{link[1]}{posixpath.relpath(_moved(path), here or '.')}{link[3]}" if path else link[0]
 
     return _LINK.sub(led, markdown)
+
+
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    """Refuse a page with two anchors of one name: one of them can't be linked to.
+
+    Raises:
+        PluginError: names the page and the anchors.
+    """
+    anchors = Counter(re.findall(r'<h[1-6] id="([^"]+)"', html))
+    if twice := [name for name, count in anchors.items() if count > 1]:
+        raise PluginError(f"{page.file.src_uri}: two headings have the anchor {', '.join(twice[:5])}")
+    return html
 
 
 def _in_repository(page: str, target: str) -> str | None:

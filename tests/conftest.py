@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,12 @@ settings.load_profile("pudi")
 
 # No test waits for the disk: what is flushed, and when, is asked of storages that lose the rest.
 os.fsync = lambda fd: None
+
+
+_ON_SPARK = frozenset({"spark", "tasks", "spread"})
+"""Engines of the `engine` fixture that run on Spark."""
+_SPARK_SHARE = 3
+"""One in so many parameter sets runs on Spark each time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -58,26 +64,52 @@ def _place_in_product(item: pytest.Item) -> tuple[int, ...]:
 
 def _mark_slow_beside_samples(items: list[pytest.Item]) -> None:
     """Mark the parameter sets that a test's `sampled` marker leaves to the full product."""
+    for test, group in _by_test(item for item in items if item.get_closest_marker("sampled") is not None):
+        marker = group[0].get_closest_marker("sampled")
+        _keep(test, group, marker.args[0] if marker else len(group))
+
+
+def _mark_slow_on_spark(items: list[pytest.Item]) -> None:
+    """Mark two thirds of the parameter sets that a test runs on Spark, but for two.
+
+    The engines share all code but how work is spread: on Arrow each set runs, on Spark a sample tells.
+    """
+    for test, group in _by_test(item for item in items if _is_on_spark(item) and "slow" not in item.keywords):
+        _keep(test, group, max(2, -(-len(group) // _SPARK_SHARE)))
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    return (
+        isinstance(item, pytest.Function)
+        and hasattr(item, "callspec")
+        and item.callspec.params.get("engine") in _ON_SPARK
+    )
+
+
+def _by_test(items: Iterable[pytest.Item]) -> Iterator[tuple[str, list[pytest.Item]]]:
+    """Group parameter sets by their test, in the order of their declaration."""
     by_test: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
-            by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test, group in by_test.items():
-        # In the order of declaration. Each test begins elsewhere, so that together they meet all values.
-        group.sort(key=_place_in_product)
-        marker = group[0].get_closest_marker("sampled")
-        count = min(len(group), marker.args[0] if marker else len(group))
-        start = zlib.crc32(test.encode())
-        kept = {(start + number * len(group) // count) % len(group) for number in range(count)}
-        for number, item in enumerate(group):
-            if number not in kept:
-                item.add_marker(pytest.mark.slow)
+        yield test, sorted(group, key=_place_in_product)
+
+
+def _keep(test: str, group: Sequence[pytest.Item], most: int) -> None:
+    """Mark all but `most` sets slow. Each test begins elsewhere, so that together they meet all values."""
+    count = min(len(group), most)
+    start = zlib.crc32(test.encode())
+    kept = {(start + number * len(group) // count) % len(group) for number in range(count)}
+    for number, item in enumerate(group):
+        if number not in kept:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this environment can't run, and the full products unless the marker expression names them."""
     _mark_slow_beside_samples(items)
+    _mark_slow_on_spark(items)
     no_hudi = _why_no_hudi(config)
     for item in items:
         if "interop" in item.keywords and no_hudi:
@@ -105,7 +137,7 @@ def metadata_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("metadata_by_default") is None:
-            patch.setattr("pudi.action.create.build_for_new", lambda meta, options: None)
+            patch.setattr("pudi.writes.create.build_for_new", lambda meta, options: None)
         yield
 
 

@@ -31,13 +31,15 @@ from pudi.version import __version__
 
 if TYPE_CHECKING:
     from pudi import ingest, spark
-    from pudi.action import CommitResult
-    from pudi.action.hooks import CommitMessage, register_commit_callback, register_validator
-    from pudi.concurrency import LockProvider, register_lock_provider
+    from pudi.catalogs import Catalog, register_catalog
+    from pudi.client import CommitResult
     from pudi.context.progress import Progress, report_progress
+    from pudi.hooks import CommitMessage, register_commit_callback, register_validator
+    from pudi.locks import LockProvider, register_lock_provider
     from pudi.merge import MergeContext, RecordMerger, register_merger
     from pudi.scan import Scan
     from pudi.statement.local import sql
+    from pudi.table.by_name import TableCatalog, catalog
     from pudi.table.create import create
     from pudi.table.import_table import import_table
     from pudi.table.table import Table
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockedError",
+    "Catalog",
     "ChangedSinceError",
     "CommitMessage",
     "CommitResult",
@@ -64,14 +67,17 @@ __all__ = [
     "SchemaError",
     "SetupError",
     "Table",
+    "TableCatalog",
     "TableExistsError",
     "TableNotFoundError",
     "UnavailableError",
     "ValidationError",
     "__version__",
+    "catalog",
     "create",
     "import_table",
     "ingest",
+    "register_catalog",
     "register_commit_callback",
     "register_lock_provider",
     "register_merger",
@@ -83,21 +89,25 @@ __all__ = [
 ]
 
 _SOURCES = {
-    "CommitMessage": "pudi.action.hooks",
-    "CommitResult": "pudi.action.result",
+    "Catalog": "pudi.catalogs",
+    "CommitMessage": "pudi.hooks",
+    "CommitResult": "pudi.client.result",
     "Progress": "pudi.context.progress",
-    "LockProvider": "pudi.concurrency",
+    "LockProvider": "pudi.locks",
     "MergeContext": "pudi.merge",
     "RecordMerger": "pudi.merge",
     "Scan": "pudi.scan",
     "Table": "pudi.table",
+    "TableCatalog": "pudi.table.by_name",
+    "catalog": "pudi.table.by_name",
     "create": "pudi.table",
     "import_table": "pudi.table.import_table",
-    "register_commit_callback": "pudi.action.hooks",
-    "register_lock_provider": "pudi.concurrency",
+    "register_catalog": "pudi.catalogs",
+    "register_commit_callback": "pudi.hooks",
+    "register_lock_provider": "pudi.locks",
     "register_time_generator": "pudi.timeline",
     "register_merger": "pudi.merge",
-    "register_validator": "pudi.action.hooks",
+    "register_validator": "pudi.hooks",
     "report_progress": "pudi.context.progress",
     "ingest": "pudi.ingest",
     "spark": "pudi.spark",

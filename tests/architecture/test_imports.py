@@ -21,7 +21,7 @@ FIRST_USE = {"sqlglot", "fastavro", "filelock", "psutil", "javaproperties"}
 """Libraries that pudi loads when something needs them."""
 ARROW = {"numpy", "pyarrow"}
 ACTIONS = {
-    *(f"pudi.action.{name}" for name in ("alter", "change", "compaction", "indexing", "merge", "replace", "write")),
+    *(f"pudi.client.{name}" for name in ("alter", "change", "compaction", "indexing", "merge", "replace", "write")),
     *(f"pudi.table.{name}" for name in ("check", "doctor", "merge", "repair")),
 }
 
@@ -66,7 +66,9 @@ def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
     modules = loaded(f"import pudi.engine.spark.{module}")
     assert modules.isdisjoint(FRAMES | FIRST_USE)
     packages = {".".join(name.split(".")[:2]) for name in modules if name.startswith("pudi.")}
-    assert packages.isdisjoint({f"pudi.{each}" for each in ("action", "cli", "concurrency", "scan", "spark", "table")})
+    assert packages.isdisjoint(
+        {f"pudi.{each}" for each in ("client", "commit", "writes", "cli", "concurrency", "scan", "spark", "table")}
+    )
     assert "pudi.engine.spark.engine" not in modules
     assert "pudi.engine.local" not in modules
 
@@ -83,7 +85,7 @@ def test_a_write_without_hooks_loads_none(tmp_path: Path) -> None:
         f"pudi.create({str(tmp_path / 't')!r}, rows.schema, record_key='k').upsert(rows)"
     )
     assert modules.isdisjoint({"prometheus_client", "opentelemetry", "opentelemetry.metrics", "duckdb"})
-    own = {f"pudi.action.hooks.{name}" for name in ("http_callback", "metrics", "reporters")}
+    own = {f"pudi.hooks.{name}" for name in ("http_callback", "metrics", "reporters")}
     assert modules.isdisjoint(own)
 
 
@@ -91,7 +93,7 @@ def test_the_help_of_the_command_loads_no_arrow() -> None:
     pytest.importorskip("typer")
     modules = loaded("import pudi.cli.app")
     assert modules.isdisjoint(FRAMES | FIRST_USE | ARROW)
-    assert modules.isdisjoint({"pudi.table", "pudi.action", "pudi.format"})
+    assert modules.isdisjoint({"pudi.table", "pudi.client", "pudi.format"})
 
 
 def test_public_names_are_there_and_no_others() -> None:
@@ -117,15 +119,17 @@ def test_a_lazy_module_is_the_module() -> None:
         _ = stand_in.nothing
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_deferred_imports_are_imports_to_type_checkers_and_layers(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_module"]
-    guarded = [pair for node in tree.body if isinstance(node, ast.If) for pair in _deferred(node)]
-    assert len(calls) == len(guarded), "write it under `else:` of `if TYPE_CHECKING:`, at the top of the module"
-    for node in tree.body:
-        if isinstance(node, ast.If) and (deferred := _deferred(node)):
-            assert set(deferred) <= set(_imported(node))
+def test_deferred_imports_are_imports_to_type_checkers_and_layers() -> None:
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
+        lazy = [call for call in calls if ast.unparse(call.func) == "lazy_module"]
+        guarded = [pair for node in tree.body if isinstance(node, ast.If) for pair in _deferred(node)]
+        rule = f"{path}: write it under `else:` of `if TYPE_CHECKING:`, at the top of the module"
+        assert len(lazy) == len(guarded), rule
+        for node in tree.body:
+            if isinstance(node, ast.If) and (deferred := _deferred(node)):
+                assert set(deferred) <= set(_imported(node)), rule
 
 
 def _deferred(node: ast.If) -> list[tuple[str, str]]:

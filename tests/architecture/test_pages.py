@@ -23,6 +23,7 @@ GUIDES = {
     "time-travel": [],
     "merge": [],
     "schema": [],
+    "catalogs": ["typer"],
     "interop": ["duckdb", "hudi"],
     "from-delta": ["deltalake"],
 }

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError
 from pudi.scan import Scan
 from pudi.scan.change_feed import ChangeFeed

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
@@ -183,7 +183,7 @@ def test_a_metadata_table_that_cannot_be_read(indexed: Path) -> None:
 def test_parts_of_any_size_find_the_same(golden_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = Golden(name).unpack(golden_folder)
     expected = pudi.Table(str(path)).check()
-    monkeypatch.setattr("pudi.action.kinds.check_jobs._PART_BYTES", 1 << 10)
-    monkeypatch.setattr("pudi.action.kinds.check_jobs._STAGE_BYTES", 1)
-    monkeypatch.setattr("pudi.action.kinds.checking._MOST_FILES", 1)
+    monkeypatch.setattr("pudi.indexes.check_jobs._PART_BYTES", 1 << 10)
+    monkeypatch.setattr("pudi.indexes.check_jobs._STAGE_BYTES", 1)
+    monkeypatch.setattr("pudi.indexes.checking._MOST_FILES", 1)
     assert pudi.Table(str(path)).check() == expected

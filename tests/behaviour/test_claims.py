@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import write as write_action
 from pudi.concurrency import Claimed
 from pudi.format import CLAIMS_DIR
+from pudi.writes import write as write_action
 from support.hudi import HudiTable, table_options
 from support.spark import to_frame
 
@@ -172,7 +172,7 @@ def test_hudi_passes_over_claims(table: pudi.Table, spark: Any) -> None:
 def test_the_claim_of_a_dead_process_holds_nobody_up(table: pudi.Table) -> None:
     script = (
         "import os, sys, pudi\n"
-        "from pudi.action import write\n"
+        "from pudi.writes import write\n"
         "write._write_files = lambda *a: os.kill(os.getpid(), 9)\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from behaviour.test_claims import rows, CLAIMS\n"

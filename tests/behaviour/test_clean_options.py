@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action

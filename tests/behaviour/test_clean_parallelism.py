@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context, ManualClock
 from pudi.context.storage import Storage
 from pudi.format import Action
@@ -30,7 +30,7 @@ PARALLELISM = "hoodie.clean.parallelism"
 
 @pytest.fixture(autouse=True)
 def one_file_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pudi.action.services.clean._FILES", 1)
+    monkeypatch.setattr("pudi.services.clean._FILES", 1)
 
 
 @pytest.fixture

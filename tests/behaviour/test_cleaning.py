@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.format import TIMELINE_DIR, Action, InstantFile, State
 from pudi.format.clean import CleanPlan, encode_clean_plan

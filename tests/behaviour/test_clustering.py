@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.config import ClusteringOptions, resolve
 from pudi.format import TIMELINE_DIR, Action, State
 from pudi.format.clustering_plan import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan

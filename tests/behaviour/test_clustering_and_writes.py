@@ -9,16 +9,17 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.pending_clusterings import UpdateStrategy
-from pudi.action.services.clustering import ClusteringRun
-from pudi.action.services.maintenance import Outcome
 from pudi.cli.app import app
+from pudi.client import MetaClient
+from pudi.commit.conditions import NoConflict
 from pudi.concurrency import Heartbeat
 from pudi.config import ALLOW_UPDATES
 from pudi.context import Context
 from pudi.errors import BlockedError
 from pudi.format import Action, State
+from pudi.services.clustering import ClusteringRun
+from pudi.upgrade.maintenance import Outcome
+from pudi.writes.pending_clusterings import UpdateStrategy
 from support.engines import Engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
@@ -226,7 +227,7 @@ def test_a_write_whose_check_fails_leaves_the_plan(tmp_path: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise pudi.ConflictError("no")
 
-    monkeypatch.setattr("pudi.action.write.verify", refuse)
+    monkeypatch.setattr(NoConflict, "check", refuse)
     with pytest.raises(pudi.ConflictError, match="no"):
         pudi.Table(mine.path, ALLOW).upsert(table([trip(3, 2)]))
     monkeypatch.undo()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action.pending_clusterings import UpdateStrategy
+from pudi.writes.pending_clusterings import UpdateStrategy
 from support.engines import Engine, per_engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.runner import run_after_commit
+from pudi.client import MetaClient
 from pudi.concurrency import Heartbeat
 from pudi.config import resolve
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
 from pudi.filegroup import BaseFileWriter
 from pudi.format import Action, CompactionOperation, CompactionPlan, State, encode_compaction_plan
+from pudi.services.runner import run_after_commit
 from support.engines import Engine
 from support.engines import LocalEngine as Arrow
 from support.golden import Golden

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.compaction import Compaction
-from pudi.action.services.runner import run_instant
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
 from pudi.config import resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
 from pudi.format import Action, State
+from pudi.services.compaction import Compaction
+from pudi.services.runner import run_instant
+from pudi.services.target import ServiceTarget
 from pudi.task import FileJob, FileResult
 from support.trips import SCHEMA, table, trip
 

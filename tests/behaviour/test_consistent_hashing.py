@@ -79,9 +79,6 @@ def test_what_contradicts_or_cannot_be_is_refused(tmp_path: Path) -> None:
             pudi.Table(made.path, options=options)
     with pytest.raises(pudi.NotSupportedError, match="merge-on-read"):
         pudi.create(tmp_path / "two", SCHEMA, record_key=["uuid", "leg"], options=CONSISTENT)
-    with pytest.raises(pudi.InvalidArgumentError, match="how many buckets"):
-        bare = {key: value for key, value in CONSISTENT.items() if "num" not in key}
-        PudiTable.create(LocalEngine(), tmp_path / "n", SCHEMA, LAYOUT, bare).write("upsert", table([trip(1, 1)]))
 
 
 def test_resized_buckets_are_found_where_hudi_says(tmp_path: Path) -> None:

@@ -159,10 +159,10 @@ def test_statistics_of_the_metadata_table_are_those_of_all_rows(tmp_path: Path) 
 
 
 def test_values_that_come_and_go_leave_no_trace_in_dictionaries(tmp_path: Path) -> None:
-    table = made(tmp_path)
+    table = made(tmp_path / "worn")
     for ts in range(2, 12):
         table.upsert(records(range(100), ts, f"word of round {ts}"))
-    first = pages(newest(tmp_path), "word")[0]
+    first = pages(newest(tmp_path / "worn"), "word")[0]
     made(tmp_path / "fresh").upsert(records(range(100), 2, "word of round 2"))
     assert len(first) < len(pages(newest(tmp_path / "fresh"), "word")[0]) + 50
 

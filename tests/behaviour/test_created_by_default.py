@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.errors import UnavailableError
 from pudi.storage import CountingStorage, open_storage
@@ -85,7 +85,7 @@ def test_a_table_is_made_though_its_metadata_table_is_not(
                 raise UnavailableError("no room", table=self.root, path=path)
             super().create(path, content, durable=durable)
 
-    monkeypatch.setattr("pudi.action.create.open_storage", lambda *a, **k: NoRoomBelow(open_storage(*a, **k)))
+    monkeypatch.setattr("pudi.writes.create.open_storage", lambda *a, **k: NoRoomBelow(open_storage(*a, **k)))
     pudi.create(str(tmp_path / "t"), SCHEMA, **LAYOUT)
     assert "without a metadata table" in caplog.text
     opened = pudi.Table(tmp_path / "t")
@@ -128,7 +128,7 @@ def test_making_it_keeps_to_its_request_budget(tmp_path: Path, monkeypatch: pyte
         counted.append(CountingStorage(open_storage(*args, **more)))  # type: ignore[arg-type]
         return counted[-1]
 
-    monkeypatch.setattr("pudi.action.create.open_storage", counting)
+    monkeypatch.setattr("pudi.writes.create.open_storage", counting)
     pudi.create(str(tmp_path / "plain"), SCHEMA, **LAYOUT, options={"hoodie.metadata.enable": "false"})
     pudi.create(str(tmp_path / "whole"), SCHEMA, **LAYOUT)
     plain, whole = (storage.requests for storage in counted)

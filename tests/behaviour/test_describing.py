@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.metadata import MetadataWarning
 from pudi.storage import CountingStorage
 from support.golden import Golden

@@ -6,15 +6,16 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action.services.registry import planned_services
 from pudi.cli.app import app
 from pudi.format import Action
 from pudi.metadata import MetadataWarning
+from pudi.services.registry import planned_services
 from support.golden import Golden
 from support.trips import SCHEMA, table, trip
 
@@ -53,6 +54,37 @@ def test_a_table_of_hfiles(tmp_path: Path) -> None:
     who = {each.who.split(",")[0].split(" 0")[0]: (each.reads, each.writes) for each in made.doctor().access}
     assert (who["pudi"], who["Apache Hudi 1.1"], who["hudi-rs"]) == ((True, True), (False, False), (False, False))
     assert who["Trino 476"] == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "expected"),
+    [
+        ("cow", {}, {"0.15": (True, True), "1.0": (True, True)}),
+        ("mor", {}, {"0.15": (True, True), "1.0": (True, True)}),
+        ("cow", {"ordering": ["ts", "leg"]}, {"0.15": (True, False), "1.0": (True, False)}),
+        ("mor", {"ordering": ["ts", "leg"]}, {"0.15": (False, False), "1.0": (False, False)}),
+        ("mor", {"partition_by": ["city", "leg"]}, {"0.15": (True, False), "1.0": (True, False)}),
+    ],
+)
+def test_what_earlier_releases_make_of_a_table_of_version_6(
+    tmp_path: Path, kind: str, more: dict[str, Any], expected: dict[str, tuple[bool, bool]]
+) -> None:
+    """As tests/interop/test_other_releases.py finds them."""
+    given = {"record_key": "uuid", "partition_by": "city", "ordering": "ts", **more}
+    made = pudi.create(tmp_path / "t", SCHEMA, table_type=kind, options={"hoodie.write.table.version": "6"}, **given)
+    who = {each.who: (each.reads, each.writes) for each in made.doctor().access}
+    assert {name: who[f"Apache Hudi {name}"] for name in expected} == expected
+
+
+def test_a_table_without_the_older_name_of_its_ordering_field(tmp_path: Path) -> None:
+    options = {"hoodie.write.table.version": "8"}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", ordering="ts", table_type="mor", options=options)
+    file = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if "precombine" not in line))
+    found = {each.who: each for each in pudi.Table(made.path).doctor().access}["Apache Hudi 1.0"]
+    assert (found.reads, found.writes) == (False, False)
+    assert "the next write by pudi adds hoodie.table.precombine.field" in found.why
 
 
 def test_what_pudi_refuses_is_said(golden_folder: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import write as write_action
+from pudi.writes import write as write_action
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 EARLY = "hoodie.write.concurrency.early.conflict."

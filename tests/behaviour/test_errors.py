@@ -181,7 +181,7 @@ def test_a_partition_value_that_leaves_the_root(made: PudiTable, city: str) -> N
     ("options", "error", "names"),
     [
         ({"hoodie.upsert.shuffle.paralelism": "2"}, pudi.InvalidArgumentError, r"hoodie\.upsert\.shuffle\.parallelism"),
-        ({"hoodie.index.type": "INMEMORY"}, pudi.NotSupportedError, "INMEMORY"),
+        ({"hoodie.index.type": "HBASE"}, pudi.NotSupportedError, "HBASE"),
         ({"hoodie.index.type": "SIMPEL"}, pudi.InvalidArgumentError, "SIMPEL"),
         ({"hoodie.parquet.max.file.size": "big"}, pudi.InvalidArgumentError, r"hoodie\.parquet\.max\.file\.size"),
         (

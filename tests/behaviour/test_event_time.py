@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from support.engines import Engine
 
 FIELD = "hoodie.payload.event.time.field"

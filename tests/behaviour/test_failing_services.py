@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.failures import ServiceFailure
-from pudi.action.services.maintenance import MaintenanceStep, Outcome
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.context import Context, SystemClock
 from pudi.format import SERVICE_FAILURES_DIR, service_failure_path
+from pudi.services.failures import ServiceFailure
+from pudi.upgrade.maintenance import MaintenanceStep, Outcome
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 
@@ -59,7 +59,7 @@ class Broken:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
-    from pudi.action.services import compaction
+    from pudi.services import compaction
 
     found = Broken(compaction.plan_compaction)
     monkeypatch.setattr(compaction, "plan_compaction", found)
@@ -70,6 +70,7 @@ def of_kind(path: Path, kind: str = "mor", version: int = 9) -> tuple[pudi.Table
     pudi.create(path, SCHEMA, **Layout(version=version, kind=kind).create_arguments())
     clock = Later()
     options = COMPACTING | {"hoodie.metadata.compact.max.delta.commits": "1000"}
+    options["hoodie.compact.inline"] = str(kind == "mor").lower()
     return pudi.Table.of(MetaClient.open(str(path), None, options, Context(clock=clock)), options), clock
 
 
@@ -86,7 +87,8 @@ def test_it_rests_and_writers_go_on(tmp_path: Path, broken: Broken, version: int
     assert [list(each) for each in failed] == [["compaction"], ["compaction"], []]
     assert broken.attempts == 2, "the third commit doesn't try it"
     assert mine.scan(columns=["ts"]).to_arrow()["ts"].to_pylist() == [2]
-    assert step(mine).outcome is Outcome.LEFT
+    assert step(mine).outcome is Outcome.FAILED
+    assert not mine.check().ok
     assert "failed 2 times in a row since 20" in step(mine).reason
     assert "the slices can't be told" in step(mine, dry_run=True).reason
     assert broken.attempts == 2
@@ -94,7 +96,7 @@ def test_it_rests_and_writers_go_on(tmp_path: Path, broken: Broken, version: int
     clock.ahead_ms = MINUTE_MS + 1
     assert step(mine).outcome is Outcome.FAILED
     clock.ahead_ms += MINUTE_MS + 1
-    assert step(mine).outcome is Outcome.LEFT, "after the third failure it rests for two minutes"
+    assert step(mine).outcome is Outcome.FAILED, "after the third failure it rests for two minutes"
     assert broken.attempts == 3
     broken.mended = True
     clock.ahead_ms += MINUTE_MS
@@ -122,11 +124,11 @@ def test_other_processes_see_it(tmp_path: Path, broken: Broken) -> None:
     command += ["-o", "hoodie.compact.inline.max.delta.commits=1"]
     other = subprocess.run(command, capture_output=True, text=True, check=False)
     steps = [each for each in json.loads(other.stdout)["steps"] if each["name"] == "compaction"]
-    assert [each["outcome"] for each in steps if each["on"] == "table"] == ["left"]
+    assert [each["outcome"] for each in steps if each["on"] == "table"] == ["failed"]
 
 
 def test_other_services_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pudi.action.services import clean
+    from pudi.services import clean
 
     monkeypatch.setattr(clean, "plan_clean", Broken(clean.plan_clean))
     mine, _ = of_kind(tmp_path / "trips", "cow")
@@ -183,7 +185,7 @@ def test_a_plan_whose_file_is_gone(tmp_path: Path) -> None:
         assert step(mine, "clean").outcome is Outcome.FAILED
     assert [each.service for each in mine.doctor().failing] == ["clean"]
     left = step(mine, "clean")
-    assert left.outcome is Outcome.LEFT
+    assert left.outcome is Outcome.FAILED
     assert left.instant is not None
     clock.ahead_ms = 2 * MINUTE_MS
     assert mine.upsert(table([trip(0, 9)])).failed_services.keys() == {"clean"}  # type: ignore[union-attr]
@@ -232,12 +234,12 @@ def test_a_pending_plan_blocks_the_compaction(tmp_path: Path) -> None:
 
 
 def test_a_clean_that_another_process_has_run_meanwhile_is_not_run_again(tmp_path: Path) -> None:
-    from pudi.action.services import runner
-    from pudi.action.services.lease import PlanTakenError
-    from pudi.action.services.registry import service_named
-    from pudi.action.services.target import ServiceTarget
+    from pudi.commit.lease import PlanTakenError
     from pudi.config import resolve
     from pudi.engine.local import LocalEngine
+    from pudi.services import runner
+    from pudi.services.registry import service_named
+    from pudi.services.target import ServiceTarget
 
     mine, _ = of_kind(tmp_path / "trips", "cow")
     for ts in range(3):

@@ -9,16 +9,16 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.lease import lease
-from pudi.action.services.maintenance import Outcome
 from pudi.cli.app import app
+from pudi.client import MetaClient
+from pudi.commit.lease import lease
 from pudi.config import WriteOptions, resolve
 from pudi.filegroup import LogFile, read_blocks
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind
 from pudi.storage import StorageBelow, open_storage
 from pudi.testing import SimulatedCrash
+from pudi.upgrade.maintenance import Outcome
 from support.changes import LOGGED, MODE
 from support.engines import Engine
 from support.layouts import Layout
@@ -235,7 +235,7 @@ def test_files_of_dead_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise SimulatedCrash
 
     with monkeypatch.context() as patched:
-        patched.setattr("pudi.action.write.complete_action", dies)
+        patched.setattr("pudi.writes.write.complete_action", dies)
         with pytest.raises(SimulatedCrash):
             mine.upsert(table([trip(4, 90, "mallory", city="new")]))
     done = mine.forget(WHERE)

@@ -270,7 +270,7 @@ def test_what_is_no_import_is_refused_by_name(source: Path, tmp_path: Path) -> N
 def test_of_two_imports_at_a_time_one_is_done(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table_type: str
 ) -> None:
-    from pudi.action import import_files
+    from pudi.writes import import_files
 
     plan, begun = import_files.plan_import, []
 
@@ -303,7 +303,7 @@ def test_an_interrupted_import_is_taken_up_again(
             return used[-1]
 
         with monkeypatch.context() as during:
-            during.setattr("pudi.action.create.open_storage", faulty)
+            during.setattr("pudi.writes.create.open_storage", faulty)
             pudi.import_table(source, target, record_key="id")
 
     before = state(source)

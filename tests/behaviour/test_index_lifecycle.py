@@ -10,17 +10,17 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-import pudi.action.write as write_action
-from pudi.action import MetaClient
-from pudi.action.kinds.bloom_filters import BloomFiltersBuilder
-from pudi.action.kinds.column_stats.build import ColumnStatsBuilder
-from pudi.action.kinds.expression_index.build import ExpressionIndexBuilder
-from pudi.action.kinds.record_index.build import RecordIndexBuilder
-from pudi.action.kinds.secondary_index.build import SecondaryIndexBuilder
-from pudi.action.mdt.client import open_metadata
+import pudi.writes.write as write_action
+from pudi.client import MetaClient
 from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
 from pudi.format.index_plan import IndexedPartition, encode_index_plan
+from pudi.indexes.bloom_filters import BloomFiltersBuilder
+from pudi.indexes.column_stats.build import ColumnStatsBuilder
+from pudi.indexes.expression_index.build import ExpressionIndexBuilder
+from pudi.indexes.record_index.build import RecordIndexBuilder
+from pudi.indexes.secondary_index.build import SecondaryIndexBuilder
+from pudi.metadata_write.client import open_metadata
 from pudi.plan.compaction import operation_of
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records, timeline_of

@@ -12,8 +12,8 @@ import pytest
 import pudi
 from pudi.context import Context
 from pudi.format import bucket_of_file_id
-from pudi.index import Buckets
 from pudi.schema import RECORD_KEY
+from pudi.tagging import Buckets
 from support.engines import THREE_WAYS, Engine, per_engine
 from support.layouts import Layout
 from support.model_global import GlobalModel
@@ -198,14 +198,14 @@ def test_files_tell_how_many_buckets_there_are(tmp_path: Path) -> None:
     assert (len(rows), rows.count("bob")) == (30, 3)
 
 
-def test_somebody_must_say_how_many_buckets_there_shall_be(tmp_path: Path) -> None:
-    made = pudi.create(
-        str(tmp_path / "trips"), SCHEMA, record_key="uuid", partition_by="city", options={"hoodie.index.type": "BUCKET"}
-    )
-    with pytest.raises(pudi.InvalidArgumentError, match=r"num\.buckets"):
-        made.insert(table([trip(1, 10)]))
-    made.insert(table([trip(1, 10)]), options={"hoodie.bucket.index.num.buckets": "4"})
-    assert len(made.scan().to_arrow()) == 1
+def test_without_a_number_there_are_256_buckets_as_in_hudi(tmp_path: Path) -> None:
+    options = {"hoodie.index.type": "BUCKET"}
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", options=options)
+    made.insert(table([trip(number, 10) for number in range(40)]))
+    buckets = {int(each.file_id[:8]) for each in made.file_slices()}
+    assert max(buckets) > 40
+    assert max(buckets) < 256
+    assert len(made.scan().to_arrow()) == 40
 
 
 def test_an_overwrite_begins_its_buckets_anew(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action.mdt import commit_hook
+from pudi.commit import commit_hook
 from support.layouts import Layout
 from support.record_index import assert_record_index
 from support.rows import from_arrow

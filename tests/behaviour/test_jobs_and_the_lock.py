@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.concurrency.table_lock import TableLock
 from pudi.context import Storage
 from pudi.engine.local import LocalEngine as Local
+from pudi.locks.table_lock import TableLock
 from support.damage import misplace_a_key
 from support.engines import Engine, SparkEngine, per_engine
 from support.trips import SCHEMA, table, trip

@@ -79,18 +79,19 @@ def test_the_deleted_record_stays_deleted(
     assert found(engine, table) == expected | {"k0": "nothing tells of the deleted one"}
 
 
-def test_a_record_that_moved_away_stays_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+def test_a_record_that_moved_away_stays_away(engine: Engine, tmp_path: Path) -> None:
     """By a global index a record goes to another partition, is deleted there, and a late one comes to the first."""
     options = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
     create(tmp_path / "t")
     table = pudi.Table(str(tmp_path / "t"), options=options)
     table.bulk_insert(rows(("k0", 5, "old"), ("k1", 5, "old")))
     moved = rows(("k0", 6, "moved")).set_column(1, "p", pa.array(["q"]))
-    table.upsert(moved)
-    table.delete(keys("k0"))
-    assert found(LocalEngine(), table) == {"k1": "old"}
-    table.upsert(rows(("k0", 3, "late")))
-    assert found(LocalEngine(), table) == {"k1": "old"}
+    table.upsert(engine.frame(moved))
+    table.delete(engine.frame(keys("k0")))
+    assert found(engine, table) == {"k1": "old"}
+    table.upsert(engine.frame(rows(("k0", 3, "late"))))
+    assert found(engine, table) == {"k1": "old"}
 
 
 def test_several_ordering_columns_and_nulls(tmp_path: Path) -> None:

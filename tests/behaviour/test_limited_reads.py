@@ -51,7 +51,7 @@ def test_a_limit_is_of_the_rows_that_pass_the_filter(tmp_path: Path, engine: Eng
 
 def test_a_negative_limit_is_refused(tmp_path: Path) -> None:
     trips = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid")
-    with pytest.raises(pudi.InvalidArgumentError, match="limit=-1: it is 0 or more"):
+    with pytest.raises(pudi.InvalidArgumentError, match="limit=-1: it is a whole number, 0 or more"):
         trips.scan(limit=-1)
     with pytest.raises(pudi.InvalidArgumentError, match="there is no column 'none'"):
         trips.head(columns=["none"])

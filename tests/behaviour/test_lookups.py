@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
+from pudi.client import MetaClient
 from pudi.config import ArchiveOptions, Options
 from pudi.filegroup import FileSystemView
 from pudi.format import (
@@ -22,6 +21,7 @@ from pudi.format import (
     parse_base_file,
 )
 from pudi.metadata import invalidated
+from pudi.metadata_write.client import open_metadata
 from pudi.timeline.archiving import archive
 from support.engines import LocalEngine
 from support.layouts import Layout
@@ -93,9 +93,7 @@ def test_a_file_group_that_the_index_names_and_nobody_sees_makes_it_look_at_all(
     where = f"uuid = '{trip(3, 10)['uuid']}'"
     expected = made.table.scan(where=where).to_arrow()
     assert expected.num_rows == 1
-    monkeypatch.setattr(
-        "pudi.action.kinds.record_index.lookup.groups_of_keys", lambda *_: frozenset({("gone", "away")})
-    )
+    monkeypatch.setattr("pudi.indexes.record_index.lookup.groups_of_keys", lambda *_: frozenset({("gone", "away")}))
     assert made.table.scan(where=where).to_arrow() == expected
 
 
@@ -142,7 +140,7 @@ def _fill_somewhat(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pudi.metadata.table.invalidated_partitions", lambda *_: frozenset())
         patch.setattr("pudi.metadata.table.ever_invalidated_partitions", lambda *_: frozenset())
-        patch.setattr("pudi.action.mdt.invalidated.invalidated_partitions", lambda *_: frozenset())
+        patch.setattr("pudi.metadata_write.invalidated.invalidated_partitions", lambda *_: frozenset())
         pudi.Table(path).upsert(table([trip(5, 15, "five"), trip(10, 10, "ten")]))
 
 

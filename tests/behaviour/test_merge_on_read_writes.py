@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.format.log_block import BlockKind, Header, decode_blocks
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pudi
-from pudi.action.properties import read_properties
+from pudi.client.properties import read_properties
 from pudi.config import merging
 from pudi.context import Context
 from pudi.merge import mergers

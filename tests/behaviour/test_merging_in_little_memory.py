@@ -100,12 +100,23 @@ def _table(path: Path, rows: int, options: dict[str, str]) -> pudi.Table:
 
 def test_what_is_wrong_with_memory_options_is_said(tmp_path: Path) -> None:
     mine = _table(tmp_path / "t", rows=3000, options={})
-    with pytest.raises(InvalidArgumentError, match="of at least"):
-        pudi.Table(mine.path, options={"hoodie.memory.merge.max.size": "10"})
+    with pytest.raises(InvalidArgumentError, match="a whole number"):
+        pudi.Table(mine.path, options={"hoodie.memory.merge.max.size": "10M"})
     mine.upsert(_rows(range(3000), "x" * 400))
     nowhere = {"hoodie.memory.merge.max.size": str(1 << 20), "hoodie.memory.spillable.map.path": str(tmp_path / "no")}
     with pytest.raises(RefusedError, match=r"hoodie\.memory\.spillable\.map\.path"):
         pudi.Table(mine.path, options=nowhere).scan().to_arrow()
+
+
+@pytest.mark.parametrize("limit", ["1", "0", "-1"])
+def test_any_number_of_bytes_is_taken(tmp_path: Path, limit: str) -> None:
+    sizes = {"hoodie.memory.merge.max.size": limit, "hoodie.memory.compaction.max.size": limit}
+    mine = _table(tmp_path / "t", rows=3000, options=sizes)
+    mine.upsert(_rows(range(100), "new"))
+    for _ in range(2):
+        texts = mine.scan(columns=["text"]).to_arrow()["text"].to_pylist()
+        assert sorted(text.partition(" ")[0] for text in texts) == ["first"] * 2900 + ["new"] * 100
+        mine.compact()
 
 
 LIMIT = 16 << 20

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
+from pudi.client import MetaClient
 from pudi.format import Action, State
 from pudi.format.clean import CleanPlan, encode_clean_plan
+from pudi.metadata_write.client import open_metadata
 from support.trips import SCHEMA, table, trip
 
 OFTEN = {"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "5"}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.rebuild import rebuild
+from pudi.client import MetaClient
 from pudi.config import resolve
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
 from pudi.format import Action
+from pudi.indexing.rebuild import rebuild
 from pudi.metadata import MetadataTable
 from support.layouts import Layout
 from support.rows import Row, assert_same, from_arrow

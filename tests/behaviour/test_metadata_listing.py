@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.metadata import MetadataListing, MetadataWarning
 from pudi.storage import CountingStorage

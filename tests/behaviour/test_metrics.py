@@ -22,7 +22,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 import pudi
-from pudi.action.hooks.reporters import Gauges, close_reporters
+from pudi.metrics.reporters import Gauges, close_reporters
 from support.endpoint import endpoint
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
@@ -225,6 +225,17 @@ def test_the_log_gets_a_line_for_each_action(tmp_path: Path, caplog: pytest.LogC
     (line,) = [line for line in lines if line.startswith("trips.commit")]
     assert line.startswith("trips.commit: success, duration=")
     assert ", totalInsertRecordsWritten=6, " in line
+
+
+def test_the_first_write_of_a_table_loses_no_metrics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = {ON: "true", TYPE: "slf4j"}
+    with caplog.at_level(logging.INFO, "pudi.metrics"):
+        trips = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout(), options)
+        trips.write("insert", table(SIX))
+    assert {each.levelname for each in caplog.records} == {"INFO"}
+    built = [each.getMessage() for each in caplog.records if each.getMessage().startswith("trips_metadata.deltacommit")]
+    assert built
+    assert all("totalRecordsWritten=" in line for line in built)
 
 
 def test_a_pushgateway_gets_metrics_from_time_to_time_and_at_the_end(tmp_path: Path) -> None:

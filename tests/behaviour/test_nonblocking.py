@@ -30,7 +30,7 @@ def rows(*values: tuple[str, str, int, str]) -> pa.Table:
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Iterator[Meanwhile]:
     """Runs a function once, when the files of a write with the option `FIRST` are written and it hasn't committed."""
-    monkeypatch.setattr("pudi.action.hooks.validators._REGISTERED", {})
+    monkeypatch.setattr("pudi.hooks.validators._REGISTERED", {})
 
     def register(other: Callable[[], object]) -> None:
         left = [other]

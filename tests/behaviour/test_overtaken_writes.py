@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action.kinds.record_index.changes import shards_for
+from pudi.indexes.record_index.changes import shards_for
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 
@@ -21,7 +21,7 @@ def test_statistics_of_partitions_contain_its_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, few: int
 ) -> None:
     """It was requested first and completes last; in the metadata table, the other's record counts as the newer one."""
-    monkeypatch.setattr("pudi.action.kinds.column_stats.statistics.FEW", few)
+    monkeypatch.setattr("pudi.indexes.column_stats.statistics.FEW", few)
     arguments = Layout(version=9, kind=kind).create_arguments()
     arguments["options"] |= {"hoodie.metadata.index.column.stats.enable": "true"}
     pudi.create(tmp_path / "t", SCHEMA, **arguments)
@@ -60,7 +60,7 @@ def test_keys_that_a_clustering_moves_while_they_are_looked_up_are_no_new_ones(
             moved.append(pudi.Table(mine.path).cluster())
         return shards_for(*given)
 
-    monkeypatch.setattr("pudi.action.place_records.shards_for", move_first)
+    monkeypatch.setattr("pudi.writes.place_records.shards_for", move_first)
     mine.upsert(table([trip(0, 2), trip(12, 2)]))
     assert moved[0] is not None
     found = mine.scan(["uuid", "ts"]).to_arrow().to_pylist()
@@ -79,7 +79,7 @@ def test_a_savepoint_keeps_a_write_that_was_requested_before_and_completes_later
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, verb: str
 ) -> None:
     """The state of a commit goes by requested times; when the savepoint was made, this file wasn't there."""
-    monkeypatch.setattr("pudi.action.hooks.validators._REGISTERED", {})
+    monkeypatch.setattr("pudi.hooks.validators._REGISTERED", {})
     pudi.create(tmp_path / "t", SCHEMA, **Layout(version=version).create_arguments())
     alone = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false"}
     mine = pudi.Table(tmp_path / "t", alone)

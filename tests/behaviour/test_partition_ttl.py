@@ -9,13 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.maintenance import MaintenanceStep, Outcome
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action, State
 from pudi.storage import open_storage
+from pudi.upgrade.maintenance import MaintenanceStep, Outcome
 from support.engines import Engine
 from support.layouts import Layout
 from support.rows import from_arrow
@@ -185,7 +185,7 @@ def test_more_days_than_hudi_can_count(aged: Aged) -> None:
 
 
 def test_a_write_in_between_wins(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pudi.action.services import partition_ttl
+    from pudi.services import partition_ttl
 
     complete = partition_ttl.complete_action
 

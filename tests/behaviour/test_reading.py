@@ -110,9 +110,18 @@ def test_time_travel_takes_instants_texts_and_datetimes(written: Written) -> Non
         assert_same(made.engine.read(made.table.scan(as_of=when)), expected, PLACE_FIELDS, f"as of {when!r}")
 
 
-def test_time_travel_before_the_first_commit_shows_nothing(written: Written) -> None:
+def test_time_travel_before_the_first_commit_shows_nothing(written: Written, caplog: pytest.LogCaptureFixture) -> None:
     made, _ = written
     assert made.engine.read(made.table.scan(as_of="20000101000000000")) == []
+    assert made.engine.read(made.table.changes(until=dt.datetime(2000, 1, 1))) == []
+    warned = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert [text.split(": ")[1].split()[:6] for text in warned] == [
+        ["as_of='20000101000000000'", "lies", "before", "the", "table's", "first"],
+        ["until='2000-01-01", "00:00:00'", "lies", "before", "the", "table's"],
+    ]
+    caplog.clear()
+    assert made.engine.read(made.table.changes("20000101000000000"))
+    assert not caplog.records
 
 
 def test_a_window_of_changes(written: Written) -> None:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.kinds.record_index.changes import open_shards
+from pudi.client import MetaClient
+from pudi.indexes.record_index.changes import open_shards
 from pudi.metadata.shards import FILE_ID
 
 OPTIONS = {

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
@@ -145,7 +145,7 @@ def _times(path: Path) -> dict[str, int]:
 
 
 def _die_before_a_compaction_of_the_metadata_table(path: Path) -> None:
-    """A write goes through, and plans a compaction of the metadata table that nobody runs."""
+    """A write plans a compaction of the metadata table, and dies before it runs it and commits."""
 
     class Dying(FaultStorage):
         def create(self, path: str, content: bytes, *, durable: bool = False) -> None:
@@ -179,9 +179,9 @@ def test_a_planned_compaction_below_version_8(tmp_path: Path) -> None:
     done = pudi.Table(other).repair()
     assert done.ok, str(done)
     assert set(done.built) == set(partitions)
-    for each in (path, other):
+    for each, expected in ((path, rows | {"k0004": 25}), (other, rows)):
         assert metadata_partitions(each) == partitions
-        assert _times(each) == rows
+        assert _times(each) == expected
         pudi.Table(each, options=ALL_INDEXES).upsert(table([trip(50, 30)]))
         assert pudi.Table(each).check().ok
 

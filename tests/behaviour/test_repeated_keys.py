@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.index_run import IndexRun
-from pudi.action.kinds.record_index.build import RecordIndexBuilder
-from pudi.action.mdt import commit_hook
+from pudi.client import MetaClient
+from pudi.commit import commit_hook
 from pudi.context import Context
+from pudi.indexes.record_index.build import RecordIndexBuilder
+from pudi.indexing.index_run import IndexRun
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
 from support.engines import SparkEngine

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action import write as write_module
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.format import Action
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
+from pudi.writes import write as write_module
 from support.layouts import Layout
 from support.rows import Row, assert_same, from_arrow
 from support.trips import REPLACING, SCHEMA, steps, table, trip
@@ -476,7 +476,7 @@ def test_log_files_of_dead_writers_go_with_their_slice(tmp_path: Path, monkeypat
         raise SimulatedCrash
 
     with monkeypatch.context() as patched:
-        patched.setattr("pudi.action.write.complete_action", die)
+        patched.setattr("pudi.writes.write.complete_action", die)
         with pytest.raises(SimulatedCrash):
             mine.upsert(table([trip(3, 2), trip(1, 2)]))
     assert mine.rollback(began.instant).rolled_back == (began.instant,)
@@ -517,3 +517,22 @@ def test_a_clustering_whose_files_a_savepoint_names_is_not_rolled_back(tmp_path:
         mine.rollback(planned)
     mine.delete_savepoint(later.instant)
     assert mine.rollback(planned).rolled_back == (planned,)
+
+
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_a_write_without_a_metadata_table_follows_a_rollback_that_read_one(tmp_path: Path, version: str) -> None:
+    """The write deletes the metadata table that the same object listed files by before."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64())])
+    options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": "false"}
+    pudi.create(tmp_path / "t", schema, record_key="id", ordering="ts", options=options)
+    mine = pudi.Table(tmp_path / "t", {"hoodie.metadata.enable": "false", "hoodie.index.type": "BLOOM"})
+    mine.insert(pa.table({"id": ["a"], "ts": [1]}, schema))
+    mine.insert_overwrite(pa.table({"id": ["a", "b"], "ts": [2, 2]}, schema))
+    mine.create_index("record_index")
+    mine.rollback(max(mine.timeline.commits, key=mine.timeline.done).requested)
+    mine.insert(pa.table({"id": ["c"], "ts": [3]}, schema))
+    assert mine.scan(columns=["id", "ts"]).to_arrow().sort_by("id").to_pylist() == [
+        {"id": "a", "ts": 1},
+        {"id": "c", "ts": 3},
+    ]
+    assert mine.check().ok

@@ -80,14 +80,14 @@ def test_what_says_what_to_do_is_done_on_what_is_there(
 ) -> None:
     made, beside, clock = watched(path)
     beside.then = [other(path, ts=15), other(path)]
-    with caplog.at_level(logging.INFO, logger="pudi.action.retry"):
+    with caplog.at_level(logging.INFO, logger="pudi.commit.retry"):
         done = REPEATED[verb](made, engine)
     assert done.attempts == 3
     found = state(path)
     assert {key: ts for key, ts in found.items() if key in {"k0000", "k0009"}} == AFTER[verb]
     assert len(found) == 6 - (verb == "delete") + ("k0009" in AFTER[verb])
     assert len(clock.slept) == 2
-    told = [record.getMessage() for record in caplog.records if record.name == "pudi.action.retry"]
+    told = [record.getMessage() for record in caplog.records if record.name == "pudi.commit.retry"]
     assert len(told) == 2
     assert all("file group" in text or "compared" in text for text in told)
     assert pudi.Table(path).check().ok

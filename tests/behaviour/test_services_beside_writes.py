@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.services.failures import read_failure
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
 from pudi.format import Action, State
+from pudi.services.failures import read_failure
+from pudi.services.target import ServiceTarget
 from support.engines import Engine, per_engine
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
@@ -239,7 +239,7 @@ SCRIPT = """
 import os, sys, threading
 import pyarrow as pa
 import pudi
-from pudi.action.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget
 
 sys.path.insert(0, {tests!r})
 from support.trips import table, trip

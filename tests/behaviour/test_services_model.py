@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import pudi
-from pudi.action.services.maintenance import Outcome
 from pudi.format import Action
+from pudi.upgrade.maintenance import Outcome
 from support.engines import LocalEngine
 from support.layouts import Layout
 from support.model import Model

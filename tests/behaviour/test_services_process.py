@@ -192,7 +192,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     mine = neglected(tmp_path / "trips")
     script = (
         "import sys, time\n"
-        "from pudi.action.services import runner\n"
+        "from pudi.services import runner\n"
         "from pudi.cli.app import app\n"
         "def hang(*_, **__):\n"
         "    print('hangs', flush=True)\n"

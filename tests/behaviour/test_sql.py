@@ -201,7 +201,7 @@ WRONG = [
     ),
     (
         "MERGE INTO trips t USING (SELECT 1 AS id) s ON t.x = s.id WHEN MATCHED THEN DELETE",
-        "column 48, near 't.x = s.id .*': on: there is no column t.x",
+        "column 48, near 't.x = s.id .*': there is no column t.x",
     ),
     (
         "MERGE INTO trips t USING (SELECT 1 AS id) s ON t.id = s.id AND t.fare = 'x' WHEN MATCHED THEN DELETE",
@@ -294,7 +294,7 @@ def test_time_travel_and_changes(trips: str) -> None:
     ]
     timeline = run_local("SELECT Action, State FROM hudi_query_timeline('trips')")
     assert timeline == [("commit", "COMPLETED")] * 2
-    assert run_local("SELECT count(*) FROM hudi_filesystem_view('trips')") == [(2,)]
+    assert run_local("SELECT count(*) FROM hudi_filesystem_view('trips')") == [(4,)]
 
 
 def test_options_of_a_session_and_of_a_table(trips: str) -> None:
@@ -312,7 +312,7 @@ def test_a_column_changes(trips: str) -> None:
     run_local("ALTER TABLE trips RENAME COLUMN note TO remark")
     run_local("ALTER TABLE trips DROP COLUMN name")
     assert run_local("DESCRIBE trips")[5:10] == [
-        ("id", "int", None), ("fare", "double", None), ("tip", "bigint", None), ("remark", "string", None),
+        ("id", "int", None), ("fare", "double", None), ("tip", "bigint", "extra"), ("remark", "string", None),
         ("city", "string", None),
     ]  # fmt: skip
     run_local("ALTER TABLE trips RENAME TO rides")
@@ -365,6 +365,8 @@ def test_procedures_of_services_and_recovery(tmp_path: Path) -> None:
     ]
     assert run_local("CALL create_savepoint(table => 'm', comments => 'before')") == [(True,)]
     assert run_local("CALL show_savepoints(table => 'm')") == [(commits[0][0],)]
+    assert run_local("CALL run_compaction(op => 'schedule', table => 'm')") == []
+    run_local("SET hoodie.compact.inline.max.delta.commits = 1")
     (planned,) = run_local("CALL run_compaction(op => 'schedule', table => 'm')")
     assert planned[1:] == (1, "REQUESTED")
     assert run_local("CALL run_compaction(op => 'run', table => 'm')") == [(planned[0], 1, "COMPLETED")]
@@ -393,3 +395,8 @@ def test_a_name_imports_no_code(tmp_path: Path) -> None:
         )
     with pytest.raises(pudi.PudiError):
         run_local("CALL os.system('x')")
+
+
+def test_a_name_of_what_is_no_data_is_refused() -> None:
+    with pytest.raises(pudi.InvalidArgumentError, match="tables= is a dict"):
+        pudi.sql("SELECT 1", tables={"x": pa.table({"id": [1]})})

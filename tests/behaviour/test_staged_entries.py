@@ -15,13 +15,13 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import pudi
-from pudi.action.kinds.expression_index import ExpressionIndexes
-from pudi.action.kinds.kind import CommitChanges, IndexedCommit
-from pudi.action.kinds.record_index import RecordIndex
-from pudi.action.kinds.secondary_index import SecondaryIndexes
-from pudi.action.mdt.written_entries import WrittenEntries
 from pudi.engine.local import LocalEngine as Local
 from pudi.engine.spark.engine import SparkEngine
+from pudi.indexes.expression_index import ExpressionIndexes
+from pudi.indexes.kind import CommitChanges, IndexedCommit
+from pudi.indexes.record_index import RecordIndex
+from pudi.indexes.secondary_index import SecondaryIndexes
+from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.task.expression_values import ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyTask
 from pudi.task.repeated_keys import StagedRows

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import StorageWrapper, open_storage
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.index import Buckets
+from pudi.tagging import Buckets
 from support.archiving import archive
 from support.beside import watched
 from support.disk import base_files, tree

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.format import decode_table_properties
 from support.engines import Engine, LocalEngine
 from support.layouts import Layout

@@ -53,6 +53,7 @@ def test_verbs(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     made.table.cluster()
     assert_same_data(made.snapshot(), expected, "clustering")
     assert not made.table.check().differences
+    assert made.table.repair().ok
 
 
 @pytest.mark.parametrize("layout", [Layout(version=6), Layout("complex", "hive", "commit", 9, "mor")], ids=str)

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.create import create_table
+from pudi.client import MetaClient
 from pudi.context import ThreadExecutor
 from pudi.errors import ConflictError
 from pudi.format import HEARTBEAT_DIR
 from pudi.metadata import invalidated
 from pudi.storage import delete_folder, open_storage
 from pudi.testing import Simulation
+from pudi.writes.create import create_table
 from support.trips import SCHEMA, table, trip
 
 pytestmark = pytest.mark.metadata_by_default

@@ -1,4 +1,4 @@
-"""The object stores that the contract tests share."""
+"""The servers that the contract tests share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from support.azure import AzureServer, find_azurite, serve_azure
 from support.gcs import GcsServer, serve_gcs
+from support.hive import serve_hive
 from support.s3 import S3Server, serve_s3
 
 
@@ -37,4 +38,12 @@ def azure() -> Iterator[AzureServer]:
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[GcsServer]:
     with serve_gcs() as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URI of a Hive Metastore."""
+    pytest.importorskip("thrift")
+    with serve_hive(tmp_path_factory.mktemp("hive")) as served:
         yield served

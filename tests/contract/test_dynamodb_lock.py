@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.concurrency.locks import open_lock
-from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context, ManualClock
+from pudi.locks.locks import open_lock
+from pudi.locks.table_lock import TableLock
 from pudi.storage import open_storage
 from pudi.testing import InlineExecutor, LockTests, TimerClock
 from support.s3 import S3Server
@@ -157,7 +157,7 @@ def test_a_change_whose_answer_was_lost_is_done(options: dict[str, str], s3: S3S
 def test_a_paused_writer_publishes_nothing(options: dict[str, str], table: Any, tmp_path: Path) -> None:
     rows = pa.table({"id": [1]})
     pudi.create(tmp_path / "t", rows.schema, record_key="id", options=options)
-    from pudi.concurrency.lock_provider import ProvidedLock
+    from pudi.locks.lock_provider import ProvidedLock
 
     verify, calls = ProvidedLock.verify, itertools.count()
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.concurrency.hive_client import HiveClient
-from pudi.concurrency.lock_provider import ProvidedLock
-from pudi.concurrency.locks import open_lock
-from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context
+from pudi.locks.hive_client import HiveClient
+from pudi.locks.lock_provider import ProvidedLock
+from pudi.locks.locks import open_lock
+from pudi.locks.table_lock import TableLock
 from pudi.storage import open_storage
 from pudi.testing import LockTests
-from support.hive import serve_hive
 from support.hudi_lock import hudi_bundle, hudi_lock
 
 pytest.importorskip("thrift")
@@ -30,10 +29,9 @@ NAME = "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"
 KEY = "hoodie.write.lock."
 
 
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_hive(tmp_path_factory.mktemp("hive")) as served:
-        yield served
+@pytest.fixture
+def uri(metastore: str) -> str:
+    return metastore
 
 
 @pytest.fixture

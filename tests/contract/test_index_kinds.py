@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action.kinds import registry
-from pudi.action.kinds.kind import IndexKind
 from pudi.cli.app import app
+from pudi.indexes import registry
+from pudi.indexes.kind import IndexKind
 from pudi.testing import IndexKindTests
 from pudi.testing.index_kinds import registered
 from support.toy_index import RowCounts

@@ -12,10 +12,10 @@ from unittest.mock import patch
 import pytest
 
 import pudi
-from pudi.concurrency.locks import open_lock
-from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import InvalidArgumentError, UnavailableError
+from pudi.locks.locks import open_lock
+from pudi.locks.storage_lock import StorageBasedLock
 from pudi.storage import open_storage
 from support.trips import SCHEMA, table, trip
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.concurrency.storage_lock import STORAGE_LOCK
 from pudi.context import Storage
+from pudi.locks.storage_lock import STORAGE_LOCK
 from pudi.storage import open_storage
 from pudi.testing import LockTests
 

@@ -14,12 +14,12 @@ import pytest
 from filelock import FileLock, Timeout
 
 import pudi
-from pudi.concurrency.file_locks import FileSystemLock, LocalFileLock
-from pudi.concurrency.locks import open_lock
-from pudi.concurrency.storage_lock import STORAGE_LOCK, StorageBasedLock
-from pudi.concurrency.table_lock import InProcessLock, SingleWriterLock
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, UnavailableError
+from pudi.locks.file_locks import FileSystemLock, LocalFileLock
+from pudi.locks.locks import open_lock
+from pudi.locks.storage_lock import STORAGE_LOCK, StorageBasedLock
+from pudi.locks.table_lock import InProcessLock, SingleWriterLock
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage
 from pudi.timeline import TimelineStore
@@ -133,7 +133,7 @@ def test_wrong_options_are_refused_by_name(memory: Storage, options: dict[str, s
 class TestLocalFileLock:
     HOLDER = """
 import sys
-from pudi.concurrency.locks import open_lock
+from pudi.locks.locks import open_lock
 from pudi.context import Context
 from pudi.storage import open_storage
 with open_lock(open_storage(sys.argv[1]), None, {}, Context()):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import StorageWrapper, open_storage
 from support.s3 import S3Server

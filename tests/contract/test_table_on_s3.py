@@ -225,7 +225,7 @@ def test_a_snapshot_of_log_files_keeps_to_its_request_budget(s3_server: S3Server
 METADATA = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
-    "hoodie.metadata.compact.max.delta.commits": "4",
+    "hoodie.metadata.compact.max.delta.commits": "6",
     "hoodie.metadata.log.compaction.enable": "true",
     "hoodie.metadata.log.compaction.blocks.threshold": "2",
     "hoodie.keep.min.commits": "1",

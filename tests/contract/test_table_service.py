@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
-from pudi.action.services import registry
 from pudi.cli.app import app
+from pudi.client import MetaClient
 from pudi.format import Action, State
+from pudi.metadata_write.client import open_metadata
+from pudi.services import registry
 from pudi.testing import SimulatedCrash
 from pudi.timeline import Instant
 from support.toy_service import COUNTED, EVERY, CountService

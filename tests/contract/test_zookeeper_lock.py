@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.concurrency.locks import open_lock
-from pudi.concurrency.table_lock import TableLock
 from pudi.context import Context
+from pudi.locks.locks import open_lock
+from pudi.locks.table_lock import TableLock
 from pudi.storage import open_storage
 from pudi.testing import LockTests
 from support.hudi_lock import hudi_bundle, hudi_lock
@@ -126,7 +126,7 @@ def test_a_holder_that_was_suspended_publishes_nothing(options: dict[str, str], 
     table = pudi.create(tmp_path / "t", rows.schema, record_key="id", options=options)
     program = (
         "import sys, pudi, pyarrow as pa\n"
-        "from pudi.concurrency.lock_provider import ProvidedLock\n"
+        "from pudi.locks.lock_provider import ProvidedLock\n"
         "verify, calls, options = ProvidedLock.verify, [], dict(a.split('=', 1) for a in sys.argv[2:])\n"
         "def paused(self):\n"
         "    calls.append(1)\n"

@@ -10,7 +10,7 @@ import pytest
 
 import pudi
 import pudi.table.table as table_module
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
 from pudi.storage import StorageWrapper, open_storage
@@ -63,7 +63,7 @@ def test_services_of_the_metadata_table_that_fail(
     def broken(*_: Any) -> None:
         raise KeyError("partition")
 
-    monkeypatch.setattr("pudi.action.services.clean.is_due_on_metadata", broken)
+    monkeypatch.setattr("pudi.services.clean.is_due_on_metadata", broken)
     result = trips.upsert(table([trip(0, 20)]))
     assert result is not None
     assert result.failed_services == {"metadata table": "KeyError: 'partition'"}

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.rollback import repair
-from pudi.action.services.compaction import Compaction
-from pudi.action.services.lease import revert_to_requested
-from pudi.action.services.runner import run_instant, run_pending
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
+from pudi.commit.lease import revert_to_requested
+from pudi.commit.rollback import repair
 from pudi.config import WriteOptions, resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
 from pudi.format import Action, InstantInfo, RollbackPlan, RollbackRequest, State, encode_rollback_plan
+from pudi.services.compaction import Compaction
+from pudi.services.runner import run_instant, run_pending
+from pudi.services.target import ServiceTarget
 from pudi.task import FileJob, FileResult
 from support.golden import Golden
 from support.rows import Row, from_arrow

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context, Storage
 from pudi.format import parse_log_file
 from pudi.format.log_block import BlockKind, Header, decode_blocks

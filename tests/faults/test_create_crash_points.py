@@ -37,7 +37,7 @@ def create_on(patch: pytest.MonkeyPatch, path: Path, version: str, kind: str, **
         return used[-1]
 
     with patch.context() as during:
-        during.setattr("pudi.action.create.open_storage", faulty)
+        during.setattr("pudi.writes.create.open_storage", faulty)
         create(path, version, kind)
     (storage,) = used
     return storage

@@ -12,7 +12,7 @@ import pytest
 
 import pudi
 import pudi.table.verbs as verbs_module
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context, ManualClock
 from pudi.engine.local import LocalEngine
 from pudi.format import (
@@ -23,7 +23,7 @@ from pudi.format import (
     encode_commit_metadata,
     encode_requested_replace_metadata,
 )
-from pudi.index import Buckets
+from pudi.tagging import Buckets
 from support.archiving import archive
 from support.trips import SCHEMA, table, trip
 

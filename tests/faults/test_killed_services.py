@@ -29,7 +29,7 @@ from support.trips import SCHEMA, table, trip
 pytestmark = [pytest.mark.metadata_by_default, pytest.mark.timeout(900)]
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["pudi.table.keeper", "pudi.action.services.maintenance", "support.trips"])
+CONTEXT.set_forkserver_preload(["pudi.table.keeper", "pudi.upgrade.maintenance", "support.trips"])
 
 OPTIONS = {
     "hoodie.clean.commits.retained": "3",

@@ -19,20 +19,21 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient, commit_steps
-from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.deltacommit import begin_deltacommit
-from pudi.action.mdt.index_logs import write_index_logs
-from pudi.action.rollback import abort, resume, roll_back
-from pudi.action.rollback_logs import block_requests, roll_back_blocks
-from pudi.action.rollback_plan import plan_of_pending
-from pudi.action.services.lease import ServiceLease, lease, revert_to_requested
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
+from pudi.commit import commit_steps
+from pudi.commit.lease import ServiceLease, lease, revert_to_requested
+from pudi.commit.rollback import abort, resume, roll_back
+from pudi.commit.rollback_plan import plan_of_pending
 from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
+from pudi.metadata_write.client import open_metadata
+from pudi.metadata_write.deltacommit import begin_deltacommit
+from pudi.metadata_write.index_logs import write_index_logs
+from pudi.metadata_write.rollback_logs import block_requests, roll_back_blocks
+from pudi.services.target import ServiceTarget
 from pudi.storage import open_storage
 from pudi.task.index_keys import LoggedKeys
 from pudi.task.metadata_files import append_changes
@@ -292,7 +293,7 @@ def test_a_rollback_that_died_at_its_end_leaves_nothing_to_hide(tmp_path: Path, 
     _, meta, _ = writer(str(source), fail_at=last, mode="crash", crash_after=True)
     with pytest.raises(SimulatedCrash):
         roll_back(meta, target)
-    with patch("pudi.action.rollback._is_over", return_value=True):
+    with patch("pudi.commit.rollback._is_over", return_value=True):
         pudi.Table(source, options=EAGER).upsert(table([trip(1, 5)]))
     opened = pudi.Table(source)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 1
@@ -381,7 +382,7 @@ def test_a_file_whose_marker_goes_with_its_rollback_is_deleted(root: str, kind: 
         markers[0].delete()
 
     slow, _, _ = writer(root, fail_at=written, mode="delay", on_delay=roll_back_but_for_markers)
-    with patch("pudi.action.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+    with patch("pudi.writes.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
         slow.upsert(table([trip(0, 7)]))
     opened = pudi.Table(root)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
@@ -414,7 +415,7 @@ def test_what_is_written_while_its_rollback_ends_is_swept(root: str, kind: str, 
 
     with patch.object(TimelineStore, "complete", completes):
         roll_back(MetaClient.open(root, None, {}), target)
-    with patch("pudi.action.rollback._is_over", return_value=True):
+    with patch("pudi.commit.rollback._is_over", return_value=True):
         pudi.Table(root, options=EAGER).upsert(table([trip(1, 5)]))
     opened = pudi.Table(root)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
@@ -455,7 +456,7 @@ def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
             pudi.Table(root, options=compacting).upsert(table([trip(1, 5)]))
         reconcile(*arguments)
 
-    with patch("pudi.action.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+    with patch("pudi.writes.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
         pudi.Table(root).upsert(table([trip(0, 7)]))
     opened = pudi.Table(root, options={"hoodie.metadata.compact.max.delta.commits": "99"})
     opened.insert_overwrite_table(table(trip(number, 8) for number in range(6)))
@@ -493,7 +494,7 @@ def test_what_comes_after_a_rollback_that_is_long_past_is_swept(root: str, versi
         meta.storage.put(path, bytes(meta.storage.read(found)))
         Markers(meta.storage, instant).create_missing([path])
         meta.storage.put(heartbeat_path(instant), b"")
-    with patch("pudi.action.rollback._is_over", return_value=True):
+    with patch("pudi.commit.rollback._is_over", return_value=True):
         pudi.Table(root, options={**options, **EAGER, "hoodie.clean.automatic": "false"}).upsert(table([trip(1, 20)]))
     paths = {info.path for info in meta.storage.list()}
     assert [each in paths for each in late.values()] == [False, True]
@@ -571,7 +572,7 @@ def test_a_run_that_was_taken_over_does_not_complete_while_the_new_one_is_at_wor
     run_jobs, runs = ServiceTarget.run_jobs, ExitStack()
 
     def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
-        with patch("pudi.action.services.lease.is_available", return_value=True):
+        with patch("pudi.commit.lease.is_available", return_value=True):
             runs.enter_context(lease(meta, plan, target.write_options))
         return run_jobs(target, *arguments, **named)
 
@@ -601,7 +602,7 @@ def test_a_run_whose_files_went_with_its_lease_ends_as_a_conflict(root: str) -> 
 
     def stands_still(target: ServiceTarget, *arguments: Any, **named: Any) -> Any:
         written = run_jobs(target, *arguments, **named)
-        with patch("pudi.action.services.lease.is_available", return_value=True):
+        with patch("pudi.commit.lease.is_available", return_value=True):
             runs.enter_context(lease(meta, plan, target.write_options))
         return written
 
@@ -630,7 +631,7 @@ def write_after_the_new_run(root: str, before: Callable[[], object] = lambda: No
         before()
         with (
             patch.object(ServiceTarget, "run_jobs", run_jobs),
-            patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD),
+            patch("pudi.commit.lease.liveness_of", return_value=Liveness.DEAD),
         ):
             assert len(pudi.Table(root).run_pending()) == 1
         run_jobs(target, *arguments, **named)
@@ -707,7 +708,7 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(
         if not waiting:  # the old run, about to write its file
             waiting.append(lambda: append_changes(*arguments, **named))
             gives_up = pytest.raises(ConflictError, match="runs the plan too") if displaced else nullcontext()
-            with patch("pudi.action.services.lease.liveness_of", return_value=Liveness.DEAD), gives_up:
+            with patch("pudi.commit.lease.liveness_of", return_value=Liveness.DEAD), gives_up:
                 assert len(pudi.Table(root).run_pending()) == 1
             return waiting[0]()
         if first == "old" and len(waiting) == 1:
@@ -715,7 +716,7 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(
             waiting[0] = lambda: waiting[1]
         return append_changes(*arguments, **named)
 
-    ids = patch("pudi.action.services.clustering.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
+    ids = patch("pudi.services.clustering.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
     with (
         ids,
         patch("pudi.task.index_keys.append_changes", write),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.orphans import find_orphans
+from pudi.client import MetaClient
 from pudi.context import Context
+from pudi.services.orphans import find_orphans
 from pudi.testing import Outcome, PowerStorage, SimulatedCrash
 from support.trips import SCHEMA, table, trip
 
@@ -178,7 +178,7 @@ def create_on(patch: pytest.MonkeyPatch, path: Path, version: str, **cut: object
     path.parent.mkdir()
     storage = PowerStorage(str(path), **cut)  # type: ignore[arg-type]
     with patch.context() as during:
-        during.setattr("pudi.action.create.open_storage", lambda *args, **more: storage)
+        during.setattr("pudi.writes.create.open_storage", lambda *args, **more: storage)
         with pytest.raises(SimulatedCrash) if cut else nullcontext():
             create(path, version, "mor")
     return storage

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash

@@ -12,7 +12,7 @@ import pudi
 from behaviour.test_consistent_hashing import CONSISTENT, rings
 from behaviour.test_resizing import SPLIT
 from faults.test_clustering_crash_points import EAGER, FAULTS, orphans, rows
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.format import Action
 from pudi.storage import open_storage

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.format import Action
 from pudi.storage import open_storage

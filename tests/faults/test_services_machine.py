@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.create import create_table
+from pudi.client import MetaClient
 from pudi.filegroup.compactions import compaction_plan
 from pudi.format import Action, State
 from pudi.format.clustering_plan import decode_clustering_plan
+from pudi.metadata_write.client import open_metadata
 from pudi.storage import delete_folder, open_storage
 from pudi.testing import FaultStorage, SimulatedCrash, Simulation
+from pudi.writes.create import create_table
 from support.layouts import Layout
 from support.model import Model
 from support.rows import PLACE_FIELDS, Row, assert_same, from_arrow
@@ -234,6 +235,10 @@ class History(RuleBasedStateMachine):
 
     # How they are done
 
+    @property
+    def inline(self) -> dict[str, str]:
+        return {key: value for key, value in INLINE.items() if self.layout.kind == "mor" or "compact" not in key}
+
     def change(self, verb: str, rows: list[Row], crash: Crash, *, inline: bool = False) -> None:
         """Run a verb on rows."""
         idle = self.model.is_idle(verb, rows)
@@ -241,7 +246,7 @@ class History(RuleBasedStateMachine):
         before, refusals = {each.instant for each in self.model.commits}, self.done["refusals"]
         self.step(
             f"{verb}{' with services' * inline}",
-            lambda mine: getattr(mine, verb)(data, options=INLINE if inline else {}),
+            lambda mine: getattr(mine, verb)(data, options=self.inline if inline else {}),
             crash,
             changes=lambda instant, completion: getattr(self.model, verb)(rows, instant, completion),
             cleans="commits" if inline else None,
@@ -437,7 +442,11 @@ class History(RuleBasedStateMachine):
         # a commit may be archived in the step that made it
         data -= opened_by(self.now.scan()).union(*self.named.values())
         assert not data, f"orphaned: {sorted(data)}"
+        meta = self.now._meta
+        waiting = open_metadata(meta).store.load().pending if meta.config.metadata_partitions else ()
         left = {path for path in there if "/.temp/" in path or "/.heartbeat/" in path}
+        # a maintenance leaves compactions of the metadata table that hold the newest commit to the next write
+        left = {path for path in left if not any(f"/{each.requested}" in path for each in waiting)}
         assert not left, f"orphaned: {sorted(left)}"
 
     def needed(self, mine: pudi.Table) -> set[str]:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.format import BloomFilter, parse_base_file
 from pudi.format.layout import PARTITION_METADATA

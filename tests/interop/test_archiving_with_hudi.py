@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.timeline import Instant
 from support.hudi import HudiTable, table_options
 from support.rows import assert_same, from_arrow

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.format import Action, parse_data_file
 from support.hudi import HudiTable, table_options
 from support.layouts import pairwise

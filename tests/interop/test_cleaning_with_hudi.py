@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.format import Action, State, parse_data_file
 from pudi.format.clean import decode_clean_plan
 from pudi.timeline import Instant

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 import pudi
-from pudi.action.services.lease import ServiceLease
+from pudi.commit.lease import ServiceLease
 from pudi.format import State, decode_compaction_plan
 from pudi.testing import SimulatedCrash
 from support.engines import Engine

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action.hooks.reporters import close_reporters
+from pudi.metrics.reporters import close_reporters
 from support.endpoint import Endpoint, endpoint
 from support.engines import SparkEngine
 from support.hudi import HudiTable, commits

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient, TableProperties
-from pudi.action.properties import read_properties
-from pudi.action.single_key import names_single_key
+from pudi.client import MetaClient, TableProperties
+from pudi.client.properties import read_properties
+from pudi.client.single_key import names_single_key
 from pudi.config import Options, TableConfig
 from pudi.context import Context
 from pudi.storage import open_storage

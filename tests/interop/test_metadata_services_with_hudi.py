@@ -11,9 +11,9 @@ import pytest
 
 import pudi
 from interop.test_metadata_turns import NO_COMPACTION, assert_hudi_finds_no_difference, through_metadata
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
+from pudi.client import MetaClient
 from pudi.format import Action
+from pudi.metadata_write.client import open_metadata
 from support.engines import LocalEngine
 from support.hudi import HudiTable
 from support.layouts import Layout

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pudi as pudi_module
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash

@@ -53,7 +53,7 @@ def test_both_write_one_bucket_at_once(
     table = pudi.Table(path, options=SHARED)
     merge_on_read = {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.metadata.enable": "true"}
     hudi = HudiTable(spark, path, table_options("t", "id", "day", ordering) | merge_on_read | SHARED)
-    monkeypatch.setattr("pudi.action.hooks.validators._REGISTERED", {})
+    monkeypatch.setattr("pudi.hooks.validators._REGISTERED", {})
     theirs: list[Any] = []
     pudi.register_validator("meanwhile", lambda _before, _after: theirs and theirs.pop()())
 

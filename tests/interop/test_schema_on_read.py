@@ -119,3 +119,63 @@ def test_a_column_that_hudi_renames_is_read(spark: Any, engine: Engine, tmp_path
     assert [rows[key]["remark"] for key in "123"] == ["note 1", "note 2", "note 3"]
     assert [rows[key]["n"] for key in "123"] == [1.0, 1.0, 1.0]
     assert "tags" not in rows["1"]
+
+
+def _read(spark: Any, path: Path, where: str = "true", **options: str) -> dict[str, Any]:
+    frame = HudiTable(spark, path).frame(**ON_READ, **options).where(where)
+    return {row["id"]: row["remark"] for row in frame.collect()}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+def test_hudi_finds_renamed_columns_when_only_services_follow(spark: Any, version: str, tmp_path: Path) -> None:
+    """It looks for the ids of columns in writes of the active timeline, and archiving keeps the last one for it."""
+    few = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4",
+           "hoodie.metadata.compact.max.delta.commits": "1", "hoodie.write.table.version": version}  # fmt: skip
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="part", options=few)
+    table.upsert(_data(_row("1", "a"), _row("2", "b")))
+    table.rename_column("note", "remark")
+    for _ in range(6):  # the file of partition b stays
+        assert table.cluster(order_by="id", partitions="a") is not None
+        table.maintain()
+    assert _read(spark, tmp_path / "t") == {"1": "note 1", "2": "note 2"}
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_hudi_reads_what_plans_wrote_that_are_older_than_the_columns(spark: Any, service: str, tmp_path: Path) -> None:
+    kind = "mor" if service == "compaction" else "cow"
+    options = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.clustering.async.max.commits": "1",
+               "hoodie.clustering.plan.strategy.sort.columns": "id"}  # fmt: skip
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="part", table_type=kind, options=options)
+    for _ in range(2):
+        table.upsert(_data(_row("1", "a")))
+    assert pudi.Table(tmp_path / "t", options=options).schedule(service) is not None
+    table.rename_column("note", "remark")
+    assert len(pudi.Table(tmp_path / "t").run_pending()) == 1
+    assert _read(spark, tmp_path / "t") == {"1": "note 1"}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("built", ["before", "after"])
+@pytest.mark.parametrize("version", ["8", "9"])
+def test_hudi_skips_no_files_by_statistics_of_a_dropped_column(
+    spark: Any, built: str, version: str, tmp_path: Path
+) -> None:
+    """A column that was dropped and added again is null in older files, whatever their statistics said of it."""
+    options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": "true"}
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="part", options=options)
+    table.upsert(_data(_row("1", "a")))
+    if built == "before":
+        table.create_index("column_stats")
+    table.drop_column("note")
+    table.add_column("note", pa.string())
+    if built == "after":
+        table.create_index("column_stats")
+    table.upsert(pa.Table.from_pylist([{"id": "2", "part": "b", "note": "new", "tags": None}], table.schema))
+    skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true",
+                "hoodie.metadata.index.column.stats.enable": "true"}  # fmt: skip
+    frame = HudiTable(spark, tmp_path / "t").frame(**ON_READ, **skipping)
+    assert [row["id"] for row in frame.where("note is null").collect()] == ["1"]
+    assert [row["id"] for row in frame.where("note = 'new'").collect()] == ["2"]
+    assert table.check().ok

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
-from pudi.action.rollback import repair
+from pudi.client import MetaClient
+from pudi.commit.rollback import repair
 from pudi.config import WriteOptions, resolve
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action
+from pudi.metadata_write.client import open_metadata
 from pudi.storage import open_storage
 from pudi.timeline import Timeline
 from support.engines import Engine, LocalEngine, SparkEngine

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.spark.streaming.progress import CHECKPOINT_KEY, QUERY_KEY
 from support.hudi import SMALL
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action

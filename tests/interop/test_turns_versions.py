@@ -92,6 +92,12 @@ def test_properties_are_those_that_hudi_gives(
     theirs, ours = _properties(tmp_path / "hudi" / "trips"), _properties(tmp_path / "pudi" / "trips")
     chosen = {"hoodie.table.timeline.timezone", "hoodie.table.create.schema"}
     """pudi writes UTC and the schema."""
+    older = {"hoodie.table.precombine.field"} if ordering and version < 9 else set()
+    older |= {"hoodie.table.keygenerator.class"} if version == 6 else set()
+    assert ours.keys() - theirs.keys() - chosen == older, (
+        "names that Hudi 1.2 doesn't write, and releases of the version know"
+    )
+    chosen |= older
     assert {k: v for k, v in ours.items() if k not in chosen} == {k: v for k, v in theirs.items() if k not in chosen}
 
 

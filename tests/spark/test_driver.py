@@ -100,7 +100,7 @@ def test_it_makes_the_same_table_without_a_query_for_keys(
 def test_small_partitions_and_services_need_no_task(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline": "true"}
+    options = {"hoodie.clean.commits.retained": "1", "hoodie.compact.inline": str(kind == "mor").lower()}
     options["hoodie.compact.inline.max.delta.commits"] = "2"
     made = {}
     for name in ("near", "far"):

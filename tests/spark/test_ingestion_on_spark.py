@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.ingest import FileSource, Ingestion, spark_files, sql_transform
-from pudi.storage import open_storage
+from pudi.ingest import FileSource, Ingestion, sql_transform
 
 pytestmark = pytest.mark.spark
 
@@ -32,10 +31,10 @@ def test_bad_records_are_kept_apart(spark: Any, tmp_path: Path) -> None:
     (folder / "day 1" / "b.json").write_text(good[5])
     settings: dict[str, Any] = {"record_key": "id", "ordering": "ts", "schema": SCHEMA}
     source = FileSource(folder, "json")
-    for schema in (SCHEMA, None):  # while the batch is written, and while columns are found out
-        with pytest.raises(pudi.CorruptError, match=r"can't parse a record.*an error table") as caught:
+    for schema, words in ((SCHEMA, r"3 records.*at line 3: .*an error table"), (None, "go together.*give a schema")):
+        with pytest.raises(pudi.CorruptError, match=words) as caught:
             Ingestion(source, tmp_path / "t", spark=spark, **{**settings, "schema": schema}).run()
-        assert caught.value.table is not None
+        assert caught.value.path == "day 1/a.json"
     wrong = [sql_transform("SELECT nope FROM <SRC>")]
     with pytest.raises(pudi.InvalidArgumentError, match=r"query of the transform failed: .*nope"):
         Ingestion(source, tmp_path / "t", spark=spark, transforms=wrong, **settings).run()
@@ -73,17 +72,3 @@ def test_bad_lines_of_csv_before_a_transform(spark: Any, tmp_path: Path, with_sc
     rows = pudi.Table(tmp_path / "t").scan(meta_fields=False).to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": "a", "twice": 5.0}, {"id": "c", "twice": 3.0}]
     assert kept(tmp_path / "bad") == {("a.csv", 3, "b,2")}
-
-
-def test_lines_of_large_files_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = open_storage("memory://bad-lines")
-    storage.put("a.json", b'{"id": 1}\nbad\r\n{"id": 2}\nbad\nworse')
-    texts = ["bad", "worse", "bad", "elsewhere"]
-
-    def positions() -> list[int]:
-        size = storage.head("a.json").size
-        return [each.position for each in spark_files._placed(storage, "a.json", size, texts, "json")]
-
-    assert positions() == [-1, 2, 4, 5]
-    monkeypatch.setattr(spark_files, "_MOST_SEARCHED", 10)
-    assert positions() == [-4, -3, -2, -1]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Context, Storage, SystemClock
 from pudi.storage import StorageWrapper, open_storage
 

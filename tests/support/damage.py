@@ -10,9 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
-from pudi.action.mdt.commit import commit_changes
+from pudi.client import MetaClient
 from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BloomFilter, BloomOptions
 from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
@@ -22,6 +20,8 @@ from pudi.metadata.changes import Changes, encode_changes, files_changes
 from pudi.metadata.keys import secondary_keys
 from pudi.metadata.locations import encode_location
 from pudi.metadata.secondary import secondary_value
+from pudi.metadata_write.client import open_metadata
+from pudi.metadata_write.commit import commit_changes
 
 
 def _open(path: Path) -> MetaClient:

@@ -54,10 +54,10 @@ class HudiLock:
 @pytest.fixture(scope="session")
 def hudi_bundle(request: pytest.FixtureRequest) -> Path:
     """The bundle, which Spark's first session brings."""
-    there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*.jar"))
+    there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*-1.2.0.jar"))
     if not there:
         request.getfixturevalue("spark")
-        there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*.jar"))
+        there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*-1.2.0.jar"))
     return there[0]
 
 

@@ -86,9 +86,9 @@ class HudiServices:
         with self._client() as client:
             client.deleteSavepoint(instant)
 
-    def rollback(self, instant: str) -> None:
-        """Take back the newest commit."""
-        with self._client(**_NONE_IN_METADATA) as client:
+    def rollback(self, instant: str, options: Mapping[str, str] = _NONE_IN_METADATA) -> None:
+        """Take back the newest commit; the options are the client's, over its others."""
+        with self._client(**options) as client:
             assert client.rollback(instant)
 
     def restore(self, instant: str) -> None:

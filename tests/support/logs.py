@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block

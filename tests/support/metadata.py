@@ -171,3 +171,8 @@ def delta_commits(path: Path) -> list[str]:
     """The completed delta commits of the metadata table, but for those that made partitions."""
     found = timeline_of(path / ".hoodie" / "metadata").of(Action.DELTACOMMIT)
     return [i.requested for i in found if not i.requested.startswith(SOLO)]
+
+
+def base_entries(base: Path) -> list[str]:
+    """The data files that a base file of the partition `files` lists."""
+    return [name for _, record in _entries(base.read_bytes(), None) for name in record["filesystemMetadata"] or ()]

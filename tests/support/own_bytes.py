@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.create import create_table
+from pudi.client import MetaClient
 from pudi.context import Context, ManualClock
 from pudi.storage import StorageWrapper
 from pudi.testing import SimulatedCrash
+from pudi.writes.create import create_table
 from support.trips import SCHEMA, table, trip
 
 _VERSION = "hoodie.write.table.version"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pudi.action.meta_client import SCHEMA_KEY
-from pudi.action.services.lease import ServiceLease
-from pudi.action.services.service import Inline, PlannedService, WritingRun
-from pudi.action.services.target import ServiceTarget
+from pudi.client.schema_commit import SCHEMA_KEY
+from pudi.commit.lease import ServiceLease
 from pudi.context import Storage
 from pudi.filegroup import compaction_plan
 from pudi.format import (
@@ -20,6 +18,8 @@ from pudi.format import (
     encode_compaction_plan,
 )
 from pudi.plan.compaction import operation_of
+from pudi.services.service import Inline, PlannedService, WritingRun
+from pudi.services.target import ServiceTarget
 from pudi.task import FileResult
 from pudi.timeline import Timeline
 
@@ -58,7 +58,7 @@ class CountRun(WritingRun):
         self.during()
         return [CountTask(number, each) for number, each in enumerate(self.plan.operations)]
 
-    def verify(self, now: Timeline) -> None:
+    def check(self, now: Timeline) -> None:
         """Nothing can contradict it."""
 
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:

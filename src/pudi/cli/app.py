@@ -9,6 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
+from pudi.cli.catalogs import sync
 from pudi.cli.changes import changes
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
 from pudi.cli.health import check, doctor, maintain, repair
@@ -29,10 +30,10 @@ from pudi.version import __version__
 
 if TYPE_CHECKING:
     from pudi import config
-    from pudi.action import index_request
+    from pudi.indexing import index_request
 else:
     config = lazy_module("pudi.config")
-    index_request = lazy_module("pudi.action.index_request")
+    index_request = lazy_module("pudi.indexing.index_request")
 
 app = typer.Typer(
     name="pudi", help="Apache Hudi tables in Python.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -189,7 +190,20 @@ def run_pending(
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
-for command in (check, maintain, services, repair, doctor, savepoint, rollback, restore, forget, run_ttl, upgrade):
+for command in (
+    check,
+    maintain,
+    services,
+    repair,
+    doctor,
+    savepoint,
+    rollback,
+    restore,
+    forget,
+    run_ttl,
+    upgrade,
+    sync,
+):
     app.command()(command)
 
 for shows in (show, head, changes, history, files):

@@ -1,4 +1,4 @@
-"""What all commands share: arguments, options given as pairs, errors as a line."""
+"""Share what all commands need: arguments, options given as pairs, errors as a line."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
 
 
 def console(least: int = _LEAST_WIDTH) -> Console:
-    """Where reports go.
+    """Console for reports.
 
     Args:
         least: columns that the report takes.

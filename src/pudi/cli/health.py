@@ -125,6 +125,12 @@ def _show(found: Diagnosis, out: Console) -> None:
         for waits in found.backlog:
             add(backlog, [waits.service, waits.on, f"{waits.commits:,}", waits.blocked_by or "", waits.reason])
         out.print(backlog)
+    if found.catalogs:
+        entries = Report("registered in", "as", "last sync", "", title="catalogs")
+        for state in found.catalogs:
+            said = state.problem or "; ".join(state.differences) or "nothing differs"
+            add(entries, [state.catalog, state.name, state.last_sync or "", said])
+        out.print(entries)
     if found.clustering is not None:
         out.print(_clustering(found.clustering))
     for advice in found.advice:

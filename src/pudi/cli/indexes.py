@@ -13,11 +13,11 @@ from pudi.cli.common import console
 from pudi.cli.reports import add
 
 if TYPE_CHECKING:
-    from pudi.action.index_request import IndexInfo, IndexRequest
+    from pudi.indexing.index_request import IndexInfo, IndexRequest
 
 
 class IndexVerb(str, Enum):
-    """What can be done about indexes."""
+    """Verbs of `pudi index`."""
 
     SHOW = "show"
     CREATE = "create"

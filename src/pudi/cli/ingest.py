@@ -28,7 +28,7 @@ else:
 
 
 class SourceKind(str, Enum):
-    """Where records come from."""
+    """Kinds of sources of records."""
 
     PARQUET = "parquet"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""What a user names on the command line to be imported: the one place where a name makes pudi import code."""
+"""Import what a user names on the command line: the one place where a name makes pudi import code."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, counted
 
 
 class SavepointVerb(str, Enum):
-    """What to do with savepoints."""
+    """Verbs of `pudi savepoint`."""
 
     LIST = "list"
     CREATE = "create"

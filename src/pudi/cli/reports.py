@@ -1,4 +1,4 @@
-"""How reports look: tables without lines, and numbers, sizes and times in them."""
+"""Format reports: tables without lines, and numbers, sizes and times in them."""
 
 from __future__ import annotations
 

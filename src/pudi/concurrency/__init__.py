@@ -1,10 +1,11 @@
-"""Locks, heartbeats of writers, and conflicts between commits."""
+"""Writers beside each other: heartbeats, claims on file groups, and conflicts between commits.
+
+It decides about values and takes no lock. Begin with `conflicts`.
+"""
 
 from pudi.concurrency.claims import Claim, Claimed, read_claims
 from pudi.concurrency.conflicts import ConflictCheck, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
-from pudi.concurrency.lock_provider import LockProvider, register_lock_provider
-from pudi.concurrency.locks import open_lock
 from pudi.concurrency.nonblocking import NonBlocking
 from pudi.concurrency.pending_plans import (
     busy_groups,
@@ -23,7 +24,6 @@ __all__ = [
     "Heartbeat",
     "KeyScope",
     "Liveness",
-    "LockProvider",
     "NonBlocking",
     "Reads",
     "TimelineBehindError",
@@ -35,8 +35,6 @@ __all__ = [
     "contradicted_clusterings",
     "is_of_pudi",
     "liveness",
-    "open_lock",
     "read_claims",
     "refuse_contradicted",
-    "register_lock_provider",
 ]

@@ -24,14 +24,14 @@ from pudi.storage import is_near
 _log = logging.getLogger(__name__)
 
 _MOST_GROUPS, _MOST_PARTITIONS = 4_000, 2_000
-"""What a claim names one by one: a write of more file groups claims their partitions, of more partitions the table."""
+"""Limits of a claim: a write of more file groups claims partitions, of more partitions the table."""
 _FIRST_PAUSE, _NEAR_PAUSE, _FAR_PAUSE = 0.02, 0.05, 1.0
 """Seconds between two looks at earlier claims: at first, and at most on this machine's disks and elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a write claims.
+    """File groups, partitions or table that a write claims.
 
     Attributes:
         groups: file groups that it updates or replaces.

@@ -1,4 +1,4 @@
-"""Which concurrent commits may both stand (optimistic concurrency, SimpleConcurrentFileWritesConflictResolution)."""
+"""Decide which concurrent commits may both stand (SimpleConcurrentFileWritesConflictResolutionStrategy)."""
 
 from __future__ import annotations
 
@@ -258,57 +258,53 @@ CONFLICT_RULES: tuple[ConflictRule, ...] = (
         ConflictCheck.check_groups,
     ),
     ConflictRule(
-        "instead, for upsert, insert and delete by NON_BLOCKING_CONCURRENCY_CONTROL: a write that completed meanwhile",
-        "it replaced a file group of ours, began a bucket in which we had nothing to delete, gave a bucket another "
-        "file group, or was requested after ours and changed records of our file groups that it had read; ours is "
-        "then planned and written again",
+        "in place of that, with NON_BLOCKING_CONCURRENCY_CONTROL: a write that completed meanwhile",
+        "it changed the buckets of this write as described below the table",
         "no conflict",
         ConflictCheck.check_buckets,
     ),
     ConflictRule(
         "a write that completed meanwhile",
-        "it wrote into a partition that ours replaces",
-        "no conflict: its records stay beside ours",
+        "it wrote into a partition that this write replaces",
+        "no conflict: its records stay beside the new ones",
         ConflictCheck.check_replaced,
     ),
     ConflictRule(
         "a write that completed meanwhile",
-        "it changed a partition that ours read: update, delete(where=…) and merge read those that their predicate, or "
-        "the least and greatest key of the source, doesn't rule out",
+        "it changed a partition that this write read ([isolation](#how-isolated-a-verb-is))",
         "no conflict: each may miss records of the other",
         ConflictCheck.check_reads,
     ),
     ConflictRule(
         "a clustering or overwrite that completed meanwhile",
-        "with consistent hashing: it gave a partition of ours new buckets",
+        "with consistent hashing: it gave new buckets to a partition that this write changes",
         "the same, by file groups",
         ConflictCheck.check_ring,
     ),
     ConflictRule(
         "a write that completed meanwhile",
-        "both put new keys into one partition, with a global index anywhere, and ours must find each key once "
-        "(upsert, merge); not with a bucket index",
-        "no conflict: a key that both insert is there twice",
+        "both add new keys to one partition (with a global index: to the table), and this write must find each key "
+        "once (upsert, merge); not with a bucket index",
+        "no conflict: a key that both insert is stored twice",
         ConflictCheck.check_inserts,
     ),
     ConflictRule(
         "a compaction that completed meanwhile",
-        "ours made a base file of a file group that it compacted, or replaced one; below version 8 also log files of "
-        "an older slice; from then on also log files that were planned before and requested after it completed, which "
-        "are planned and written again",
-        "from version 8 on no conflict; below, if it was planned after our write began",
+        "this write made or replaced a base file of a file group that it compacted, or added log files to it "
+        "as described below the table",
+        "from version 8 on no conflict; below, if it was planned after this write began",
         ConflictCheck.check_compacted,
     ),
     ConflictRule(
         "a pending clustering",
-        "ours wrote one of its file groups, unless it yields: PreferWriterConflictResolutionStrategy, or "
-        "SparkAllowUpdateStrategy",
+        "this write wrote one of its file groups, unless the clustering yields (PreferWriterConflictResolutionStrategy "
+        "or SparkAllowUpdateStrategy)",
         "the same",
         ConflictCheck.check_clusterings,
     ),
     ConflictRule(
         "a pending compaction",
-        "only below version 8: it was planned meanwhile, and takes a slice to which ours added log files",
+        "below version 8: it was planned meanwhile, and takes a file slice to which this write added log files",
         "the same",
         ConflictCheck.check_compactions,
     ),
@@ -317,13 +313,12 @@ CONFLICT_RULES: tuple[ConflictRule, ...] = (
     ),
     ConflictRule(
         "a rollback or restore that completed meanwhile",
-        "it rolled back a commit that ours was planned from",
-        "only a rollback of our own write",
+        "it rolled back a commit that this write was planned from",
+        "only a rollback of the write itself",
         ConflictCheck.check_gone,
     ),
 )
-"""What contradicts a write, in the order in which it's looked for; log compactions, cleans, savepoints, archivings and
-index builds contradict none."""
+"""Rules of conflict in the order of checking. Services that change no records have none."""
 
 
 def conflict_table() -> str:

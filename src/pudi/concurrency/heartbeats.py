@@ -98,7 +98,7 @@ class Liveness(Enum):
 
 
 def liveness(storage: Storage, instant: str, context: Context, *, expires_after_ms: int, last_seen_ms: int) -> Liveness:
-    """Whether the writer of a pending instant is still at work.
+    """Return whether the writer of a pending instant is still at work.
 
     A heartbeat older than the expiry belongs to a dead writer. For pudi's own writers on the same machine the process
     decides: without a process the writer is dead immediately; with one it may be late by up to ten times the expiry.

@@ -1,4 +1,4 @@
-"""What may contradict a write by non-blocking concurrency control: little, since it goes by its buckets alone.
+"""Conflict rules of non-blocking writes. They address buckets only, so few commits conflict.
 
 Source: HoodieWriteConfig.needResolveWriteConflict. Hudi checks nothing here.
 """
@@ -12,7 +12,7 @@ from pudi.format import CommitMetadata
 from pudi.timeline import Instant
 
 READS = "pudi.reads"
-"""In the extra metadata of a commit: it was computed from records of the table, or on condition that some stay."""
+"""Extra metadata of a commit that was computed from the table's records, or depends on some of them staying."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What pending table services are going to rewrite: an instant on the timeline in, file groups out."""
+"""Read which file groups pending table services are going to rewrite."""
 
 from __future__ import annotations
 

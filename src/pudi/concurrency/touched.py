@@ -1,4 +1,4 @@
-"""What a commit touches: file groups, partitions that get new keys, partitions that were read."""
+"""Derive what a commit touches: file groups, partitions that get new keys, partitions that were read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Group: TypeAlias = tuple[str, str]
 """Partition path and file id."""
 
 Reads: TypeAlias = Callable[[Collection[str]], Collection[str]]
-"""Of some partitions, those that a write read, or would have read had they been there."""
+"""Selects of given partitions those that a write read, or would have read if they existed."""
 
 
 class KeyScope(Enum):
     """Within what a record key lives in one file group."""
 
     BUCKET = auto()
-    """In its partition, and its hash says in which group (BucketIndexConcurrentFileWrites…Strategy)."""
+    """The partition, in which the key's hash determines the file group."""
     RING = auto()
     """Likewise, by consistent hashing: a write that replaces a partition's file groups gives new ones to its hashes."""
     PARTITION = auto()
@@ -31,7 +31,7 @@ class KeyScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a write does to a table, as far as it's known.
+    """Changes of a write to a table, as far as they are known.
 
     Attributes:
         groups: file groups that it writes or replaces.
@@ -47,7 +47,7 @@ class Touched:
 
     @classmethod
     def of(cls, written: CommitMetadata, scope: KeyScope | None, reads: Reads | None) -> Touched:
-        """What a commit did."""
+        """Return the changes that a commit made."""
         groups = frozenset(groups_of(written) | replaced_groups(written))
         return cls(groups, frozenset(insert_partitions(written)), scope, reads)
 

@@ -1,4 +1,4 @@
-"""What must not have changed since a user read a table, so that what was computed from it may be written.
+"""Check that the data which a user's write was computed from hasn't changed since it was read.
 
 A commit is *unseen* if it completed after the commit of that instant, or was requested after it: a snapshot shows
 completed commits, a time travel read shows requested ones. In layout 1 only requested times count, since completion
@@ -113,12 +113,12 @@ class Unchanged:
 
 
 def counts(instant: Instant) -> bool:
-    """Whether an instant may have changed records."""
+    """Return whether an instant may have changed records."""
     return instant.is_completed and (instant.action in WRITE_ACTIONS or instant.action is Action.RESTORE)
 
 
 def _contradiction(commit: _Commit, touched: Touched, moved: set[str]) -> str | None:
-    """What a commit did to what a write touches."""
+    """Return how a commit changed data that a write touches."""
     theirs = {partition for partition, _ in commit.groups}
     both = owned(touched.groups, touched.scope) & owned(commit.groups, touched.scope)
     if both:

@@ -1,10 +1,11 @@
-"""What can be set: each option declared once; maps of text go in, typed frozen views come out."""
+"""Declare each option once; turn maps of text into typed, frozen views."""
 
 from pudi.config.archive_options import ArchiveOptions
 from pudi.config.checks import (
     check_backup,
     check_compactable,
     check_consistent,
+    check_inline_compaction,
     check_mergeable,
     check_readable,
     check_services,
@@ -29,12 +30,21 @@ from pudi.config.metadata import (
 )
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.metrics_options import MetricsOptions
-from pudi.config.option import Option, OptionsView, Scope, Status, Value, names_in
+from pudi.config.option import Option, Options, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
 from pudi.config.read_options import FormatOptions, ReadOptions
-from pudi.config.resolve import KEY_PREFIXES, Options, find_option, option, resolve, resolve_only, spelled
+from pudi.config.resolve import (
+    KEY_PREFIXES,
+    find_option,
+    option,
+    options_of_scope,
+    resolve,
+    resolve_only,
+    spelled,
+)
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.sql_options import SqlOptions
+from pudi.config.sync_options import SyncOptions
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.time_options import TimeOptions
@@ -73,6 +83,7 @@ __all__ = [
     "Scope",
     "SqlOptions",
     "Status",
+    "SyncOptions",
     "TableConfig",
     "TimeOptions",
     "Timebased",
@@ -85,6 +96,7 @@ __all__ = [
     "check_backup",
     "check_compactable",
     "check_consistent",
+    "check_inline_compaction",
     "check_mergeable",
     "check_metadata_kept",
     "check_readable",
@@ -101,6 +113,7 @@ __all__ = [
     "names_in",
     "note_registered",
     "option",
+    "options_of_scope",
     "options_page",
     "payload",
     "resolve",

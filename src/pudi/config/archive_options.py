@@ -10,14 +10,14 @@ from pudi.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 _option = Declare(Scope.WRITE)
 _harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class ArchiveOptions(OptionsView):
-    """How many commits stay on the active timeline, and how the archive is kept small."""
+    """Options of archiving: the number of commits on the active timeline, and the size of the archive."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What this release reads and writes, and what a caller may not change about a table: refused by name."""
+"""Refuse, by name, tables that this release can't read or write, and options that contradict a table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.metadata import check_metadata_kept
-from pudi.config.option import Option, Scope, Value, names_in, text_of
-from pudi.config.resolve import Options, option
+from pudi.config.option import Option, Options, Scope, Value, names_in, text_of
+from pudi.config.resolve import option, options_of_scope
 from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
+    COMMIT_TIME_ORDERING,
     COPY_ON_WRITE,
     NEWEST_VERSION,
     OLD_VERSIONS,
@@ -63,6 +64,21 @@ class _Limit:
         if self.said is not None or isinstance(self.option, str):
             return None if self.said is None else self.said(config)
         return self.option.value_in(config.given)
+
+
+def _beside_path_columns(config: TableConfig) -> str | None:
+    """Return the setting that keeps readers from taking the partition columns from paths; None if there is none."""
+    kinds = {config.key_generator_type.removesuffix("_AVRO"), *config.partition_types}
+    nested = [name for name in config.partition_fields if "." in name]
+    if "TIMESTAMP" in kinds:
+        return f"{TableConfig.key_generator}={config.key_generator_type}, whose folders are named by time"
+    if nested:
+        return f"the partition column {nested[0]}, which lies in a struct"
+    if config.slash_separated_dates:
+        return f"{TableConfig.slash_separated_dates}=true"
+    if not config.populate_meta_fields:
+        return f"{TableConfig.populate_meta_fields}=false"
+    return f"{TableConfig.cdc_enabled}=true" if config.cdc_enabled else None
 
 
 def _keys_not_computed(config: TableConfig) -> str | None:
@@ -112,12 +128,22 @@ _READ_LIMITS = (
     ),
     _Limit(
         TableConfig.drop_partition_columns,
-        lambda config: not config.drop_partition_columns,
-        f"the partition columns would be missing from the rows; {_WITH_HUDI}",
+        lambda config: not config.drop_partition_columns or _beside_path_columns(config) is None,
+        f"pudi takes columns that files lack from paths, and can't together with that; {_WITH_HUDI}",
+        lambda config: f"true together with {_beside_path_columns(config)}",
     ),
 )
 
+
+def _nested_ordering(config: TableConfig) -> str | None:
+    """Return an ordering field inside of a struct; None if there is none."""
+    names = (*config.ordering_fields, *merge_semantics(config).ordering_fields)
+    return next((name for name in names if "." in name), None)
+
+
+_INNER = f"pudi orders records by columns, not by fields of structs; {_WITH_HUDI}"
 _WRITE_LIMITS = (
+    _Limit(TableConfig.ordering, lambda config: _nested_ordering(config) is None, _INNER, _nested_ordering),
     _Limit(
         TableConfig.version,
         lambda config: config.version in TABLE_VERSIONS,
@@ -156,6 +182,12 @@ _WRITE_LIMITS = (
 )
 
 _MERGE_LIMITS = (
+    _Limit(
+        TableConfig.ordering,
+        lambda config: merge_semantics(config).mode == COMMIT_TIME_ORDERING or _nested_ordering(config) is None,
+        _INNER,
+        _nested_ordering,
+    ),
     _Limit(
         TableConfig.compaction_payload_class,
         lambda config: not merge_semantics(config).lacks_merger,
@@ -243,16 +275,33 @@ def check_compactable(config: TableConfig, table: str, options: Options | None =
     check_metadata_kept(config, table, options)
 
 
-def check_services(options: Options, table: str) -> None:
-    """Refuse services beside writes where no service runs after writes.
+def check_inline_compaction(table_type: str, options: Options, table: str) -> None:
+    """Refuse a compaction after writes to a copy-on-write table, where Hudi fails too.
+
+    Raises:
+        InvalidArgumentError: the options ask for one.
+    """
+    if table_type == COPY_ON_WRITE and options[CompactionOptions.inline]:
+        raise InvalidArgumentError(
+            f"{options.name_of(CompactionOptions.inline)}=true: a copy-on-write table has no log files to compact: "
+            "leave the option out",
+            table=table,
+        )
+
+
+def check_services(config: TableConfig, options: Options, table: str) -> None:
+    """Refuse services after a write that can't run, before anything is written.
 
     Args:
+        config: the table's configuration.
         options: the options of a write.
         table: location of the table's root, for messages.
 
     Raises:
-        InvalidArgumentError: the options ask for both.
+        InvalidArgumentError: the options ask for services beside writes, and for none; see also
+            `check_inline_compaction`.
     """
+    check_inline_compaction(config.table_type, options, table)
     for asked in () if options[CompactionOptions.services] else _ASYNC:
         if options[asked]:
             raise InvalidArgumentError(
@@ -275,7 +324,7 @@ def check_consistent(config: TableConfig, options: Options, table: str) -> None:
         NotSupportedError: the options name a merger that isn't registered.
     """
     _check_mergers(options, table)
-    for key, value in options.of_scope(Scope.TABLE).items():
+    for key, value in options_of_scope(options, Scope.TABLE).items():
         if key == TableConfig.version.key and options[WriteOptions.auto_upgrade] and int(str(value)) > config.version:
             continue  # the next write brings the table there
         wanted, persisted = _normalised(key, value), _persisted(config, key)
@@ -333,7 +382,7 @@ def _normalised(key: str, value: Value) -> str:
 
 
 def _persisted(config: TableConfig, key: str) -> str | None:
-    """What the table says about `key`, normalised; None where options have no say or the table none."""
+    """Return the table's own value of `key`, normalised; None if the table has none or options can't contradict it."""
     merges = merge_semantics(config)
     custom = config.merge_mode == merging.CUSTOM and config.merge_strategy_id is not None
     by_payload = merges.payload_class or f"{merges.mode} {merges.partial_update}"
@@ -347,6 +396,7 @@ def _persisted(config: TableConfig, key: str) -> str | None:
         TableConfig.merge_strategy_id.key: str(config.merge_strategy_id).lower() if custom else config.merge_mode,
         TableConfig.compaction_payload_class.key: by_payload,
         TableConfig.legacy_payload_class.key: by_payload,
+        TableConfig.unavailable_value.key: config.merge_properties.get(merging.UNAVAILABLE),
         TableConfig.version.key: str(config.version),
         TableConfig.first_version.key: str(config.initial_version),
         TableConfig.layout_version.key: str(config.layout_version),
@@ -362,6 +412,8 @@ def _persisted(config: TableConfig, key: str) -> str | None:
     if key == INPUT_ZONE.key:
         return persisted_zone(config.raw, INPUT_ZONE)
     if key in _TIMEBASED and not tells_type(config.raw):
+        return None
+    if key == TableConfig.logical_timestamps.key and key not in config.raw:  # Hudi's writers have it in their options
         return None
     if key in derived:
         return derived[key] if config.version >= SAYS_ITS_KEYS or derived[key] else None

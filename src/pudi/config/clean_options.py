@@ -12,11 +12,11 @@ from pudi.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 
 class CleanPolicy(str, Enum):
-    """What a clean keeps (HoodieCleaningPolicy)."""
+    """Rule by which a clean retains file slices (HoodieCleaningPolicy)."""
 
     COMMITS = "KEEP_LATEST_COMMITS"
     HOURS = "KEEP_LATEST_BY_HOURS"
@@ -36,7 +36,7 @@ _harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class CleanOptions(OptionsView):
-    """Which file slices a clean retains, and when it runs."""
+    """Options of cleaning: the file slices that a clean retains, and the time at which it runs."""
 
     __slots__ = ()
 

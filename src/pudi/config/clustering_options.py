@@ -12,7 +12,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 
 class LayoutStrategy(str, Enum):
@@ -24,7 +24,7 @@ class LayoutStrategy(str, Enum):
 
 
 class PartitionFilter(str, Enum):
-    """Which partitions a plan looks at (ClusteringPlanPartitionFilterMode)."""
+    """Rule by which a plan chooses partitions (ClusteringPlanPartitionFilterMode)."""
 
     NONE = "NONE"
     RECENT_DAYS = "RECENT_DAYS"
@@ -60,7 +60,7 @@ _harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class ClusteringOptions(OptionsView):
-    """What to cluster, how, and when."""
+    """Options of clustering: the files to cluster, the order of records, and the schedule."""
 
     __slots__ = ()
 
@@ -136,7 +136,8 @@ class ClusteringOptions(OptionsView):
     single_group = _option(
         "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
         "Whether a group of one file slice that becomes one file is done too, to merge its log files. With columns to "
-        "order by it always is, and a base file that would stay as it is never.",
+        "order by it always is. A base file that would stay as it is is rewritten only if this is set, as in "
+        "`CALL run_clustering`, and once.",
         default=True,
     )
     slices_by = _option(
@@ -275,12 +276,12 @@ class ClusteringOptions(OptionsView):
 
     @property
     def slice_order(self) -> tuple[str, ...]:
-        """By what file slices are put into groups, SIZE or INSTANT_TIME or both, the first one first."""
+        """Return the order of file slices in groups: SIZE, INSTANT_TIME or both, the first one first."""
         return tuple(each.upper() for each in names_in(self.slices_by))
 
     @property
     def partition_filter(self) -> PartitionFilter:
-        """Which partitions a plan looks at; older plan strategies of Hudi say it by their name."""
+        """Return the rule by which a plan chooses partitions; older plan strategies of Hudi have it in their name."""
         name = self.plan_class.rpartition(".")[2]
         return _PLANS[name] or PartitionFilter(self.filter_mode)
 

@@ -11,7 +11,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 _SUFFIX = "CompactionStrategy"
@@ -42,7 +42,7 @@ _harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class CompactionOptions(OptionsView):
-    """What to compact, and when."""
+    """Options of compaction: the file slices to compact, and the schedule."""
 
     __slots__ = ()
 
@@ -171,7 +171,7 @@ class CompactionOptions(OptionsView):
 
     @property
     def partition_regex(self) -> str | None:
-        """Which partitions are compacted; None for all."""
+        """Return the pattern of the partitions to compact; None for all."""
         return self.regex or None
 
     @classmethod

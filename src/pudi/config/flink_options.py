@@ -21,7 +21,7 @@ _SPREAD = "leave it out: how work is spread out is the engine's business (for Sp
 _MEGABYTES = "it's in megabytes; say it in bytes by {}"
 _CHANGES = "changes are read by `Table.changes` and `pudi.spark.stream_changes`: docs/changes.md and docs/streaming.md"
 _NO_STATE = "indexes are in the table: choose one by hoodie.index.type"
-_NO_SYNC = "register the table with Apache Hudi's sync tool"
+_NO_SYNC = "use hoodie.datasource.hive_sync.* and hoodie.datasource.hive_sync.mode=hms: docs/catalogs.md"
 _SORTED = "sort by hoodie.bulkinsert.sort.mode"
 
 _ADVICE: dict[str, str] = {

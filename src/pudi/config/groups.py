@@ -18,6 +18,7 @@ from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option
 from pudi.config.read_options import READ_OPTIONS
 from pudi.config.sql_options import SqlOptions
+from pudi.config.sync_options import SyncOptions
 from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.time_options import TimeOptions
 from pudi.config.ttl_options import TtlOptions
@@ -35,6 +36,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Commit callbacks": CallbackOptions.declared,
     "Pre-commit validators": ValidatorOptions.declared,
     "Metrics": MetricsOptions.declared,
+    "Catalogs": SyncOptions.declared,
     "Memory for merging": MergeMemory.declared,
     "SQL": SqlOptions.declared,
     "Reader": READ_OPTIONS,

@@ -51,7 +51,7 @@ class CallbackOptions(OptionsView):
 
 
 class ValidatorOptions(OptionsView):
-    """What is checked before a write completes."""
+    """Options of validators: the checks before a write completes."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ _lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
 
 
 class IndexOptions(OptionsView):
-    """How a write finds the file of a key."""
+    """Options of indexes: the way in which a write finds the file group of a key."""
 
     __slots__ = ()
 
@@ -18,7 +18,8 @@ class IndexOptions(OptionsView):
         "How a write finds the file group of a key. Within its partition: SIMPLE reads keys, BLOOM checks bloom "
         "filters first (and writes them into base files), RECORD_LEVEL_INDEX uses the record index. In the whole "
         "table: GLOBAL_SIMPLE, GLOBAL_BLOOM, RECORD_INDEX and GLOBAL_RECORD_LEVEL_INDEX. BUCKET hashes the key; a "
-        "table that has buckets always uses it.",
+        "table that has buckets always uses it. INMEMORY, which Hudi has for tests, finds records as SIMPLE does; "
+        "Hudi's knows only those that the same process wrote.",
         default="SIMPLE",
         choices=(
             "SIMPLE",
@@ -29,8 +30,9 @@ class IndexOptions(OptionsView):
             "RECORD_INDEX",
             "GLOBAL_RECORD_LEVEL_INDEX",
             "RECORD_LEVEL_INDEX",
+            "INMEMORY",
         ),
-        unsupported=("INMEMORY", "HBASE", "FLINK_STATE"),
+        unsupported=("HBASE", "FLINK_STATE"),
         job_keys=("index.type",),
     )
     simple_index_moves = _option(
@@ -53,8 +55,9 @@ class IndexOptions(OptionsView):
     )
     bucket_count = _option(
         "hoodie.bucket.index.num.buckets",
-        "Number of buckets per partition, for BUCKET. The first write fixes it; later the table's files determine it.",
-        kind=int,
+        "Number of buckets per partition, for BUCKET. The first write fixes it; later the table's files determine it, "
+        "where they hold keys enough.",
+        default=256,
         minimum=1,
     )
     bucket_hash_fields = _option(

@@ -15,18 +15,12 @@ _lacking = Declare(Scope.WRITE, Status.UNSUPPORTED)
 _lacking_flag = partial(_lacking, default=False)
 
 _NO_SUCH = "leave it out: Apache Hudi 1.2 has no option of that name"
-_NO_SYNC = "register the table with Apache Hudi's sync tool"
 _INGEST = "`pudi ingest` takes them as arguments: docs/ingestion.md"
 _NO_CODE = "omit the option; pudi never loads a class by name"
 
 _SYNC = (
-    _lacking_flag(key="hoodie.datasource.hive_sync.enable", doc="Sync to Hive.", instead=_NO_SYNC),
-    _lacking_flag(key="hoodie.datasource.meta.sync.enable", doc="Sync to a catalog.", instead=_NO_SYNC),
-    _harmless(key="hoodie.datasource.hive_sync.*", doc="Settings of Hive sync, which pudi doesn't have."),
-    _harmless(key="hoodie.datasource.meta.sync.*", doc="Settings of catalog sync, which pudi doesn't have."),
-    _harmless(key="hoodie.datasource.meta_sync.*", doc="Settings of catalog sync, which pudi doesn't have."),
-    _harmless(key="hoodie.meta.sync.*", doc="Settings of catalog sync, which pudi doesn't have."),
-    _harmless(key="hoodie.meta_sync.*", doc="Settings of catalog sync, which pudi doesn't have."),
+    _harmless(key="hoodie.meta.sync.datahub.*", doc="Settings of DataHub sync, which pudi doesn't have."),
+    _harmless(key="hoodie.gcp.bigquery.sync.*", doc="Settings of BigQuery sync, which pudi doesn't have."),
 )
 
 _SERVICES = (
@@ -54,16 +48,13 @@ _SCHEMA = (
     _lacking(key="hoodie.write.schema", doc="Schema to write in.", instead="the data's schema is used"),
     _lacking_flag(key="hoodie.datasource.write.reconcile.schema", doc="Fill missing columns."),
     _lacking_flag(key="hoodie.datasource.write.schema.allow.auto.evolution.column.drop", doc="Drop columns."),
+    _lacking(key="hoodie.avro.schema", doc="Schema of the writer.", instead="the data's schema is used"),
     _harmless(key="hoodie.avro.schema.*", doc="Whether schemas are validated; pudi always does."),
     _lacking_flag(key="hoodie.allow.operation.metadata.field", doc="A meta field with the operation."),
     _harmless(
         key="hoodie.write.complex.keygen.validation.enable",
         doc="Validation of complex keys below table version 9.",
         kind=bool,
-    ),
-    _lacking_flag(
-        key="hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        doc="Timestamps as text in record keys.",
     ),
 )
 
@@ -124,6 +115,55 @@ _MACHINERY = tuple(
     )
 )  # fmt: skip
 
+_CLASSES = tuple(
+    _lacking(key=key, doc="Class of Hudi's writer or storage.", instead=_NO_CODE)
+    for key in (
+        "hoodie.avro.write.support.class", "hoodie.compact.merge.handle.class", "hoodie.fileid.prefix.provider.class",
+        "hoodie.io.factory.class", "hoodie.parquet.flink.rowdata.write.support.class",
+        "hoodie.parquet.spark.row.write.support.class", "hoodie.parquet.write.config.injector.class",
+        "hoodie.storage.class", "hoodie.write.concat.handle.class", "hoodie.writestatus.class",
+    )
+)  # fmt: skip
+
+_SERVERS = (
+    _lacking_flag(key="hoodie.metaserver.enabled", doc="Hudi's metaserver."),
+    _harmless(key="hoodie.metaserver.*", doc="Settings of Hudi's metaserver, which pudi doesn't have."),
+    _lacking_flag(key="hoodie.table.service.manager.enabled", doc="Hudi's service manager."),
+    _harmless(key="hoodie.table.service.manager.*", doc="Settings of Hudi's service manager, which pudi doesn't have."),
+    _lacking(key="hoodie.prewrite.validators", doc="Validators before a write.", default="", instead=_NO_CODE),
+    _lacking(key="hoodie.write.rolling.metadata.keys", doc="Extra metadata that goes on in commits.", default=""),
+    _lacking(key="hoodie.datasource.write.secondarykey.column", doc="Secondary key.", instead="CREATE INDEX"),
+    _lacking(key="hoodie.index.name", doc="Name of an index.", instead="CREATE INDEX, or Table.create_index"),
+    _lacking(key="hoodie.expression.index.function", doc="Expression.", instead="CREATE INDEX, or Table.create_index"),
+    _lacking(key="hoodie.expression.index.type", doc="Kind of index.", instead="CREATE INDEX, or Table.create_index"),
+)
+
+_UNUSED = tuple(
+    _harmless(key=key, doc=doc)
+    for doc, keys in {
+        "Settings of bootstrap, an operation that pudi doesn't have.": (
+            "data.queries.only", "full.input.provider", "mode.selector", "mode.selector.regex",
+            "mode.selector.regex.mode", "parallelism", "partitionpath.translator.class",
+        ),
+        "Internals of Hudi's writer and reader.": (
+            "hoodie.bulkinsert.are.partitioner.records.sorted", "hoodie.bulkinsert.overwrite.operation.type",
+            "hoodie.bulkinsert.schema.ddl", "hoodie.cdc.file.group.iterator.memory.spill.bytes",
+            "hoodie.expression.index.range.metadata.storage.level", "hoodie.fileIndex.dataSkippingFailureMode",
+            "hoodie.fs.atomic_creation.support", "hoodie.internal.schema", "hoodie.internal.sql.merge.into.writes",
+            "hoodie.internal.write.schema.canonicalize", "hoodie.metricscompaction.log.blocks.on",
+            "hoodie.optimistic.consistency.guard.sleep_time_ms", "hoodie.payload.combined.schema.validate",
+            "hoodie.post.commit.failures.ignored", "hoodie.write.can.ignore.post.commit.failures",
+            "hoodie.write.rolling.metadata.timeline.lookback.commits", "_.hoodie.allow.multi.write.on.same.instant",
+            "_hoodie.metadata.ignore.spurious.deletes", "_hoodie.optimistic.consistency.guard.enable",
+            "_hoodie.record.size.estimator.max.commits", "_hoodie.time.generator.reuse.enable",
+        ),
+        "Settings of catalogs, which pudi doesn't have.": (
+            "hoodie.datasource.partition_extractor_class", "hoodie.spark.polaris.catalog.class",
+        ),
+    }.items()
+    for key in (name if "hoodie." in name else f"hoodie.bootstrap.{name}" for name in keys)
+)  # fmt: skip
+
 JOB_OPTIONS: tuple[Option[Any], ...] = (
     *_SYNC,
     *_SERVICES,
@@ -132,5 +172,8 @@ JOB_OPTIONS: tuple[Option[Any], ...] = (
     *_WRITING,
     *_PARALLELISM,
     *_MACHINERY,
+    *_CLASSES,
+    *_SERVERS,
+    *_UNUSED,
 )
 """All other known options of writers, in the order of the option page."""

@@ -10,7 +10,7 @@ from pudi.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 _STRATEGIES = "org.apache.hudi.client.transaction."
 SIMPLE = "SimpleConcurrentFileWritesConflictResolutionStrategy"
@@ -25,7 +25,7 @@ _option = Declare(Scope.WRITE)
 
 
 class LockSettings(OptionsView):
-    """How locks behave, whichever `WriteOptions.lock_provider` says, and what conflicts."""
+    """Options of every lock provider, and of conflicts."""
 
     __slots__ = ()
 

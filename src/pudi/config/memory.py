@@ -1,4 +1,4 @@
-"""How much memory merging may take, and where it goes on when that isn't enough (HoodieMemoryConfig of 1.2)."""
+"""Limit the memory of merging, and name the folder for what exceeds it (HoodieMemoryConfig of 1.2)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from pudi.config.option import Declare, OptionsView, Scope
 
 _option = Declare(Scope.READ)
 _LIMIT = "hoodie.memory.merge.max.size"
-_LEAST = 1 << 20
 _MOST = 512 << 20
 """Maximum bytes of one column per array, since offsets have 31 bits."""
 
 
 class MergeMemory(OptionsView):
-    """How much memory merging one slice may take; picklable."""
+    """Memory that merging one slice may take; picklable."""
 
     __slots__ = ()
 
     limit = _option(
         _LIMIT,
         "Bytes of memory for merging one file slice, in addition to its largest log block and row group. Larger "
-        "merges use a temporary file. Each thread or Spark task merges one slice at a time.",
+        "merges use a temporary file. Each thread or Spark task merges one slice at a time. 256 KiB is the least in "
+        "effect; Hudi takes any number, and so does pudi.",
         default=1 << 30,
-        minimum=_LEAST,
     )
     compaction = _option(
         "hoodie.memory.compaction.max.size",
         f"Bytes of memory for merging one file slice in a compaction; {_LIMIT} by default.",
         kind=int,
-        minimum=_LEAST,
     )
     spillable_map_path = _option(
         "hoodie.memory.spillable.map.path",
@@ -43,7 +41,7 @@ class MergeMemory(OptionsView):
 
     @property
     def folder(self) -> str | None:
-        """Where to go on when that isn't enough; None for the system's temporary folder."""
+        """Return the folder for records beyond that memory; None for the system's temporary folder."""
         return self.spillable_map_path or None
 
     @property

@@ -1,4 +1,4 @@
-"""Which merge mode a payload class, a strategy id or the ordering fields stand for, and what a new table stores."""
+"""Derive a table's merge mode from its payload class, strategy id and ordering fields, and what a new table stores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pudi.config.table_options import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING,
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 CUSTOM = "CUSTOM"
-UNAVAILABLE = "hoodie.write.partial.update.unavailable.value"
+UNAVAILABLE = TableOptions.unavailable_value.key
 """The merge property that holds FILL_UNAVAILABLE's marker."""
 IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
 
@@ -27,7 +27,7 @@ _OWN_STRATEGIES = {*_STRATEGY_MODES, PAYLOAD_BASED, "1897ef5f-18bc-4557-939c-9d6
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a payload class does, in the words of version 9 (`HoodieTableConfig.inferMergingConfigsForV9TableCreation`).
+    """A payload class, described as version 9 stores it (`HoodieTableConfig.inferMergingConfigsForV9TableCreation`).
 
     Attributes:
         mode: the merge mode.
@@ -90,7 +90,7 @@ _PAYLOADS = {
     ),
 }
 _PLAIN = {name: _PAYLOADS[name].mode for name in list(_PAYLOADS)[:3]}
-"""Those that have a merge mode of their own in every version."""
+"""Payload classes that have a merge mode of their own in every version."""
 
 
 _STOCK_MERGERS = frozenset(
@@ -131,7 +131,7 @@ def unknown_merger(names: Sequence[str]) -> str | None:
 
 
 def payload(name: str) -> Payload | None:
-    """What a payload class does; None for one that isn't known. A class is never loaded by its name."""
+    """Return the description of a payload class; None for an unknown one. A class is never loaded by its name."""
     return _PAYLOADS.get(name)
 
 
@@ -281,7 +281,7 @@ class RequestedMerging:
         )
 
     def _payload_mode(self, version: int) -> str | None:
-        """What the payload class says: version 9 takes its own mode for it, and CUSTOM, which it was, is no quarrel."""
+        """Return the merge mode implied by the payload class. In version 9 a stored CUSTOM doesn't contradict it."""
         if not self.payload:
             return None
         if version >= 9 and self.mode != CUSTOM and not self.strategy_id:

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pudi.config.metadata_options import MetadataOptions
-from pudi.config.option import Option, names_in
-from pudi.config.resolve import Options
+from pudi.config.option import Option, Options, names_in
 from pudi.config.table_config import TableConfig
 from pudi.errors import NotSupportedError
 
 _KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
 _KEPT_BY_NAME = ["secondary_index_", "expr_index_"]
-"""What the partitions of indexes that have names of their own begin with."""
+"""Prefixes of the partitions of indexes that have names of their own."""
 _OF_RECORD_KEYS = ("record_index", "bloom_filters", "secondary_index_")
-"""What the partitions begin with that need record keys in files: Hudi leaves them as they are in tables without."""
+"""Prefixes of partitions that need record keys in files; in tables without these keys Hudi leaves them as they are."""
 _SWITCHES: Mapping[str, Option[Any]] = {
     "column_stats": MetadataOptions.column_stats,
     "partition_stats": MetadataOptions.column_stats,

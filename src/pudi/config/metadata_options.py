@@ -8,7 +8,7 @@ _option = Declare(Scope.WRITE)
 
 
 class MetadataOptions(OptionsView):
-    """What the metadata table holds, and when it's compacted."""
+    """Options of the metadata table: its partitions, and the schedule of its compaction."""
 
     __slots__ = ()
 
@@ -158,7 +158,8 @@ class MetadataOptions(OptionsView):
     )
     max_delta_commits = _option(
         "hoodie.metadata.compact.max.delta.commits",
-        "Number of deltacommits after which the metadata table is compacted.",
+        "Number of deltacommits after which the metadata table is compacted. pudi leaves room for those of a write and "
+        "of the services behind it, and compacts some earlier.",
         default=10,
         minimum=1,
         job_keys=("metadata.compaction.delta_commits",),

@@ -13,7 +13,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 PROMETHEUS, PUSHGATEWAY, OPENTELEMETRY, LOG = "PROMETHEUS", "PROMETHEUS_PUSHGATEWAY", "OPENTELEMETRY", "SLF4J"
 """The reporters that pudi has, as the option calls them."""
@@ -22,7 +22,7 @@ _option = Declare(Scope.WRITE)
 
 
 class MetricsOptions(OptionsView):
-    """What is measured of actions, and who gets it."""
+    """Options of metrics: the measured actions, and the reporter."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The properties of a new table: those that Apache Hudi 1.2 writes for one of its version, without a metadata table."""
+"""The properties of a new table: those that Apache Hudi writes for one of its version, without a metadata table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pudi.config import key_generators, merging
-from pudi.config.option import Option, Scope, Status, names_in, text_of
-from pudi.config.resolve import Options, option
+from pudi.config.older_names import with_older_names
+from pudi.config.option import Option, Options, Scope, Status, names_in, text_of
+from pudi.config.resolve import option, options_of_scope
 from pudi.config.table_options import (
     TABLE_VERSIONS,
     OtherTableOptions,
@@ -33,13 +34,14 @@ _FIXED = {
 }
 _SINCE_8 = {TableOptions.multiple_base_file_formats.key: "false"}
 NOT_BEFORE_8 = {TableOptions.record_merge_mode.key, TableOptions.first_version.key, *_SINCE_8}
-"""Those that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
+"""Properties that Hudi drops from tables of earlier versions (HoodieTableConfig.dropInvalidConfigs)."""
 # These decide about others and are not stored as they come.
 _DECIDING = {
     TableOptions.compaction_payload_class.key,
     TableOptions.merge_strategy_id.key,
     TableOptions.key_generator_class.key,
     TableOptions.legacy_payload_class.key,
+    TableOptions.unavailable_value.key,
 }
 
 
@@ -66,7 +68,7 @@ def new_properties(
     orderings = _columns("ordering", ordering, TableOptions.ordering, options)
     given = {
         key: text_of(value)
-        for key, value in options.of_scope(Scope.TABLE).items()
+        for key, value in options_of_scope(options, Scope.TABLE).items()
         if key not in _DECIDING and option(key).status is not Status.HARMLESS
     }
     properties = {**_FIXED, **_versions(options), **given}
@@ -92,7 +94,10 @@ def new_properties(
         options[TableOptions.merge_strategy_id],
     )
     properties.update(wanted.stored(orderings, int(properties[TableOptions.version.key])))
-    return properties
+    marker = options[TableOptions.unavailable_value]
+    if marker is not None and properties.get(TableOptions.partial_update_mode.key) == merging.FILL_UNAVAILABLE:
+        properties[OtherTableOptions.merge_property.prefix + merging.UNAVAILABLE] = marker
+    return with_older_names(properties)
 
 
 def _versions(options: Options) -> dict[str, str]:

@@ -14,8 +14,6 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from pudi.config.resolve import Options
-
 Value: TypeAlias = str | int | bool | float
 """The value of an option, parsed from text."""
 
@@ -26,7 +24,7 @@ _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 
 
 class Scope(Enum):
-    """Where a setting lives."""
+    """Place of a setting."""
 
     TABLE = "table"
     """In the table's properties: given when the table is made, and not to be contradicted later."""
@@ -37,7 +35,7 @@ class Scope(Enum):
 
 
 class Status(Enum):
-    """What this release does with an option."""
+    """Treatment of an option by this release."""
 
     SUPPORTED = "supported"
     """Same effect as in Hudi."""
@@ -109,7 +107,7 @@ class Option(Generic[_T]):
 
     @property
     def prefix(self) -> str:
-        """What the keys of a family begin with."""
+        """Return the prefix of a family's keys."""
         return self.key.removesuffix("*")
 
     @property
@@ -221,6 +219,31 @@ class Declare:
         """An option; see `Option` for the arguments."""
         kind = kind if default is None else type(default)
         return Option(key, self.scope, doc, kind, default, self.status, **details)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one call, resolved.
+
+    Attributes:
+        given: the values that were given, by canonical key; a key of a family stands for itself.
+        named: the keys that they were given under, by canonical key.
+    """
+
+    given: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    named: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def __getitem__(self, option: Option[_T]) -> _T:
+        """The value of an option, its default where none was given."""
+        return option.value_in(self.given)
+
+    def explicit(self, option: Option[Any]) -> Value | None:
+        """The value that was given for an option; None where none was."""
+        return self.given.get(option.key)
+
+    def name_of(self, option: Option[Any]) -> str:
+        """The key under which the value of an option was given."""
+        return self.named.get(option.key, option.key)
 
 
 @dataclass(frozen=True, slots=True)

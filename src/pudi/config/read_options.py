@@ -35,7 +35,7 @@ class ReadOptions(OptionsView):
 
 
 class FormatOptions(OptionsView):
-    """What the named format reads: options of `spark.read.format("pudi")` and `pudi.spark.read(spark)`."""
+    """Options of `spark.read.format("pudi")` and `pudi.spark.read(spark)`."""
 
     __slots__ = ()
 
@@ -59,6 +59,13 @@ class FormatOptions(OptionsView):
         choices=("snapshot", "read_optimized", "incremental"),
         aliases=("hoodie.datasource.view.type",),
         instead="use table.scan(read_optimized=True) or table.changes(since=…)",
+    )
+    as_read_optimized = _of_format(
+        "hoodie.query.as.ro.table",
+        "Whether a snapshot query reads the base files alone. A property of tables in catalogs, and in SQL of a second "
+        "name of a table: CREATE TABLE name USING hudi TBLPROPERTIES (…) LOCATION '…'.",
+        default=False,
+        instead="use table.scan(read_optimized=True)",
     )
     changes_format = _of_format(
         "hoodie.datasource.query.incremental.format",

@@ -6,17 +6,14 @@ import difflib
 import functools
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from pudi.config.groups import ALL_OPTIONS
-from pudi.config.option import Option, Scope, Status, Value, text_of
+from pudi.config.option import Option, Options, Scope, Status, Value, text_of
 from pudi.errors import InvalidArgumentError, naming
 
-_T = TypeVar("_T", bound=Value | None)
-
 KEY_PREFIXES = ("hoodie.", "pudi.")
-"""What the keys of options begin with, those of Spark's readers apart."""
+"""Prefixes of the keys of options, without those of Spark's readers."""
 
 _log = logging.getLogger("pudi.config")
 
@@ -54,39 +51,15 @@ def spelled(key: str) -> str:
     return _BY_LOWER.get(key.lower(), key)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of one call, resolved.
-
-    Attributes:
-        given: the values that were given, by canonical key; a key of a family stands for itself.
-        named: the keys that they were given under, by canonical key.
-    """
-
-    given: Mapping[str, Value] = field(default_factory=dict, hash=False)
-    named: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
-
-    def __getitem__(self, option: Option[_T]) -> _T:
-        """The value of an option, its default where none was given."""
-        return option.value_in(self.given)
-
-    def explicit(self, option: Option[Any]) -> Value | None:
-        """The value that was given for an option; None where none was."""
-        return self.given.get(option.key)
-
-    def name_of(self, option: Option[Any]) -> str:
-        """The key under which the value of an option was given."""
-        return self.named.get(option.key, option.key)
-
-    def of_scope(self, scope: Scope) -> dict[str, Value]:
-        """The values given for options of one scope."""
-        return {key: value for key, value in self.given.items() if option(key).scope is scope}
+def options_of_scope(options: Options, scope: Scope) -> dict[str, Value]:
+    """Return the values that were given for options of one scope, by canonical key."""
+    return {key: value for key, value in options.given.items() if option(key).scope is scope}
 
 
 def without_table_options(given: Mapping[str, str]) -> dict[str, str]:
     """Options as given, without those that say what a table is."""
     resolved = resolve(given)
-    of_table = {resolved.named.get(key, key) for key in resolved.of_scope(Scope.TABLE)}
+    of_table = {resolved.named.get(key, key) for key in options_of_scope(resolved, Scope.TABLE)}
     return {key: value for key, value in given.items() if key not in of_table}
 
 

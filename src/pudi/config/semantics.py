@@ -11,7 +11,7 @@ from pudi.config.table_config import TableConfig
 
 @dataclass(frozen=True, slots=True)
 class MergeSemantics:
-    """What decides between versions of a record, in the words of version 9.
+    """Rule that decides between versions of a record, as version 9 states it.
 
     Attributes:
         mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING or CUSTOM.
@@ -49,7 +49,7 @@ class MergeSemantics:
 
 
 def merge_semantics(config: TableConfig) -> MergeSemantics:
-    """How a table merges records.
+    """Return the rule by which a table merges records.
 
     Versions 6 and 8 name payload classes; version 9 stores the equivalent rules instead. The delete markers of change
     streams come with the class (`HoodieTableConfig.getTableMergeProperties`).

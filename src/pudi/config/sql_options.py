@@ -11,13 +11,14 @@ _option = Declare(Scope.WRITE)
 
 
 class SqlOptions(OptionsView):
-    """How statements write, where they don't say it."""
+    """Options of SQL statements: defaults of their writes."""
 
     __slots__ = ()
 
     insert_operation = _option(
         "hoodie.spark.sql.insert.into.operation",
-        "What INSERT INTO does in SQL: `insert`, `bulk_insert`, or `upsert`, which updates records with existing keys.",
+        "What INSERT INTO does in SQL, where `hoodie.datasource.write.operation` isn't set: `insert`, `bulk_insert`, "
+        "`upsert`, which updates records with existing keys, or an overwrite.",
         default="insert",
-        choices=("insert", "bulk_insert", "upsert"),
+        choices=("insert", "bulk_insert", "upsert", "insert_overwrite", "insert_overwrite_table"),
     )

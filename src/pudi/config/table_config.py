@@ -8,22 +8,21 @@ from typing import Any
 
 from pudi.config import key_generators, merging
 from pudi.config.new_table import new_properties
-from pudi.config.option import Option, Value, names_in
-from pudi.config.resolve import Options
+from pudi.config.option import Option, Options, Value, names_in
 from pudi.config.table_options import COPY_ON_WRITE, OtherTableOptions, TableOptions
 from pudi.errors import CorruptError, InvalidArgumentError
 
 PROPERTIES_FILE = "hoodie.properties"
 
 _REQUIRED = {TableOptions.table_name.key, TableOptions.layout_version.key}
-"""What every table says. Hudi takes one without the layout's version for no table at all (HoodieTableMetaClient)."""
+"""Properties that every table has. Without the layout's version, Hudi sees no table at all (HoodieTableMetaClient)."""
 _READS_METADATA = 6
 _FOLDERS = {TableOptions.timeline_path.key, TableOptions.history_path.key, TableOptions.archive_path.key}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConfig(TableOptions):
-    """What a table is. A value: changing a property makes a new one.
+    """Properties of a table, as a value: changing a property makes a new one.
 
     Guarantees: `name` is not empty; `timeline_path`, `history_path` and `archive_path` are relative and stay
     below their folder;

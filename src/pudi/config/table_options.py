@@ -41,7 +41,7 @@ def layout_of_version(version: int) -> int:
 
 
 class TableOptions(OptionsView):
-    """What a table is. `TableConfig` parses these properties when a table is opened."""
+    """Properties of a table. `TableConfig` parses them when a table is opened."""
 
     __slots__ = ()
 
@@ -133,9 +133,8 @@ class TableOptions(OptionsView):
     )
     drop_partition_columns = _option(
         "hoodie.datasource.write.drop.partition.columns",
-        "Whether data files omit the partition columns.",
+        "Whether data files omit the partition columns; readers take them from paths, as text.",
         default=False,
-        unsupported=("true",),
     )
     base_file_format = _option(
         "hoodie.table.base.file.format",
@@ -216,6 +215,11 @@ class TableOptions(OptionsView):
         unsupported=("KEEP_VALUES", "FILL_DEFAULTS"),
         instead="use IGNORE_DEFAULTS or FILL_UNAVAILABLE; Hudi 1.2 has no others for whole tables",
     )
+    unavailable_value = _option(
+        "hoodie.write.partial.update.unavailable.value",
+        "The text that stands for the stored value in partial updates of mode FILL_UNAVAILABLE; kept as a property for "
+        "the merger. Without effect in other modes.",
+    )
     ready_partitions = _lacking(
         "hoodie.table.metadata.partitions",
         "Partitions of the metadata table that readers may use.",
@@ -255,10 +259,16 @@ class TableOptions(OptionsView):
         choices=("DATA_BEFORE_AFTER", "DATA_BEFORE", "OP_KEY_ONLY"),
         job_keys=("cdc.supplemental.logging.mode",),
     )
+    logical_timestamps = _option(
+        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+        "Whether partition paths show timestamps as `2026-01-02 03:04:05.0`, as Hudi's DataFrame writer does with this "
+        "option, or as `2026-01-02 03:04:05`, as Hudi's SQL does. pudi stores it in the properties of a new table.",
+        default=False,
+    )
 
 
 class TimebasedOptions(OptionsView):
-    """How folders are named by time."""
+    """Options of folders that are named by time."""
 
     __slots__ = ()
 

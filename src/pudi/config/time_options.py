@@ -11,7 +11,7 @@ _option = Declare(Scope.WRITE)
 
 
 class TimeOptions(OptionsView):
-    """How times of instants are made; `pudi.timeline.InstantTimes` makes them."""
+    """Options of instant times; `pudi.timeline.InstantTimes` makes them."""
 
     __slots__ = ()
 

@@ -11,7 +11,7 @@ from pudi.errors import NotSupportedError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from pudi.config.resolve import Options
+    from pudi.config.option import Options
 
 
 class TtlStrategy(str, Enum):
@@ -29,7 +29,7 @@ _option = Declare(Scope.WRITE)
 
 
 class TtlOptions(OptionsView):
-    """Which partitions are deleted for their age, and when."""
+    """Options of partition TTL: the age at which partitions are deleted, and the schedule."""
 
     __slots__ = ()
 

@@ -13,6 +13,7 @@ from typing import Any
 from pudi.config import key_generators, merging
 from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.config.new_table import NOT_BEFORE_8
+from pudi.config.older_names import with_older_names
 from pudi.config.option import Option, Value, names_in, text_of
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
@@ -56,7 +57,7 @@ def with_version(config: TableConfig, version: int, columns: Collection[str], ta
         properties = step(properties, columns, table)
     properties[TableOptions.version.key] = str(version)
     properties[TableOptions.layout_version.key] = str(layout_of_version(version))
-    return TableConfig.parse(properties, table=table)
+    return TableConfig.parse(with_older_names(properties), table=table)
 
 
 _BY_WRITERS: tuple[Option[Any], ...] = (
@@ -97,7 +98,7 @@ def as_version_6(config: TableConfig, given: Mapping[str, Value], table: str) ->
             )
     dropped = (TableOptions.ready_partitions, TableOptions.inflight_partitions)
     properties = {key: value for key, value in properties.items() if key not in {each.key for each in dropped}}
-    return TableConfig.parse({**properties, TableOptions.version.key: "6"}, table=table)
+    return TableConfig.parse(with_older_names({**properties, TableOptions.version.key: "6"}), table=table)
 
 
 _Step = Callable[[_Properties, Collection[str], str], _Properties]
@@ -214,7 +215,7 @@ def _back_to_6(old: _Properties, columns: Collection[str], table: str) -> _Prope
 
 
 def describe_changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """What differs between two maps of properties, one line each, by key."""
+    """Describe the differences between two maps of properties, one line each, by key."""
     keys = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     return [
         f"{key}: {old[key]} -> {new[key]}"

@@ -49,6 +49,7 @@ class WriteOptions(IndexOptions):
             "insert_prepped",
             "bulk_insert_prepped",
             "delete_prepped",
+            "alter_schema",
         ),
         job_keys=("write.operation",),
     )
@@ -207,6 +208,14 @@ class WriteOptions(IndexOptions):
         "in Hudi, a late record with a lower ordering value then fills the columns that the update didn't write.",
         default=False,
     )
+    merge_several_matches = _option(
+        "pudi.merge.several.matches",
+        "Which of several source rows with one record key counts in a merge into a table without ordering fields: "
+        "none, so that it's an error where they match a row, or the last one, as in Hudi. With ordering fields the "
+        "greatest value counts. A merge that only inserts keeps all rows.",
+        default="error",
+        choices=("error", "last"),
+    )
     small_file_candidates = _option(
         "hoodie.merge.small.file.group.candidates.limit",
         "Maximum number of small base files per partition that take inserts in one write to a merge-on-read table.",
@@ -363,7 +372,7 @@ class WriteOptions(IndexOptions):
 
     @property
     def duplicates(self) -> str:
-        """What an insert does with keys that the table holds: none (it adds them), drop or fail."""
+        """Return the treatment of inserted keys that the table holds: none (they are added), drop or fail."""
         return "drop" if self.drop_duplicates else self.duplicate_policy
 
     @property

@@ -3,7 +3,7 @@
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
 from pudi.context.collector import collector_paused
 from pudi.context.executor import Background, Executor, Mutex, ThreadExecutor, Timer
-from pudi.context.lock import Lock, OneProcessLock
+from pudi.context.lock import Lock, OneProcessLock, ServiceLock
 from pudi.context.storage import FileInfo, Storage
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ManualClock",
     "Mutex",
     "OneProcessLock",
+    "ServiceLock",
     "Storage",
     "SystemClock",
     "ThreadExecutor",

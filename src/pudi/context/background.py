@@ -20,7 +20,7 @@ _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 _CLEAN_UP_S = 5.0
-"""How long the end of a program waits, at most, for what is over its time to clean up."""
+"""Maximum seconds that the end of a program waits for late work to clean up."""
 
 
 class BackgroundThread:
@@ -62,7 +62,7 @@ class _Ended:
 
 
 class _Program:
-    """What its end must know.
+    """State that the end of a program needs.
 
     Attributes:
         running: the threads in the background.

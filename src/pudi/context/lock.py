@@ -43,3 +43,16 @@ class OneProcessLock(Lock, Protocol):
 
     def is_own(self, instant: str) -> bool:
         """Whether this process has put the instant on the timeline."""
+
+
+@runtime_checkable
+class ServiceLock(Lock, Protocol):
+    """A lock that a service outside of the table keeps."""
+
+    def check_ready(self) -> None:
+        """Make sure, before any work is done, that the lock can be asked for.
+
+        Raises:
+            SetupError: a package is missing.
+            UnavailableError: the service doesn't answer.
+        """

@@ -59,7 +59,7 @@ class _Guarded:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What is being done.
+    """Phase of an action.
 
     Attributes:
         table: location of the table's root.

@@ -1,11 +1,11 @@
-"""Which engine data belongs to, found out without loading either."""
+"""Tell the engine of some data without loading either."""
 
 from __future__ import annotations
 
 import sys
 
 _FRAME_MODULES = ("pyspark.sql.dataframe", "pyspark.sql.connect.dataframe")
-"""Where the DataFrame classes are: classic (and the parent of both in Spark 4), and Connect."""
+"""Modules of the DataFrame classes: classic (and the parent of both in Spark 4), and Connect."""
 
 
 def is_spark_frame(data: object) -> bool:

@@ -6,6 +6,7 @@ only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -42,6 +43,8 @@ from pudi.expr.tree import (
 )
 
 _MAX_GUARDS = 6
+_MAX_OPERANDS = 2_000
+"""Conditions that one AND or OR joins."""
 
 
 def bind(expr: Expr, schema: pa.Schema) -> Expr:
@@ -104,9 +107,9 @@ def _guarded_depth(expr: Expr) -> int:
 def _boolean(expr: Expr, schema: pa.Schema) -> Expr:
     match expr:
         case And(args):
-            return And(tuple(_boolean(arg, schema) for arg in args))
+            return _joined(And, [_boolean(arg, schema) for arg in args])
         case Or(args):
-            return Or(tuple(_boolean(arg, schema) for arg in args))
+            return _joined(Or, _with_sets([_boolean(arg, schema) for arg in args]))
         case Not(arg):
             return negate(_boolean(arg, schema))
         case IsNull(Column(path)):
@@ -125,6 +128,46 @@ def _boolean(expr: Expr, schema: pa.Schema) -> Expr:
     if not pt.is_boolean(type_of(value)):
         raise InvalidArgumentError(f"{expr} in where is {_typed(value)}, where a condition (BOOLEAN) is needed")
     return value
+
+
+def _with_sets(args: Sequence[Expr]) -> list[Expr]:
+    """Return operands of OR in which constants that one expression may equal are one IN."""
+    constants: dict[Expr, list[Expr]] = {}
+    first: dict[Expr, int] = {}
+    joined: list[Expr] = []
+    for arg in args:
+        left = _tested(arg)
+        if left is not None:
+            if left not in first:
+                first[left] = len(joined)
+                joined.append(arg)
+            constants.setdefault(left, []).extend(arg.values if isinstance(arg, In) else children(arg)[1:])
+        else:
+            joined.append(arg)
+    for left, place in first.items():
+        if len(constants[left]) > 1:
+            joined[place] = In(left, tuple(dict.fromkeys(constants[left])))
+    return joined
+
+
+def _tested(expr: Expr) -> Expr | None:
+    """Return the expression that a condition compares with constants of a set; None if no set can stand for it."""
+    match expr:
+        case In(arg, _):
+            return arg
+        case Compare("=", Column() as column, Literal(value)) if value is not None:
+            return None if sqltypes.is_float(type_of(column)) else column  # sets differ from = about NaN and -0.0
+    return None
+
+
+def _joined(kind: type[And | Or], args: Sequence[Expr]) -> Expr:
+    if len(args) > _MAX_OPERANDS:
+        word = "AND" if kind is And else "OR"
+        raise InvalidArgumentError(
+            f"where joins {len(args)} conditions by {word}; at most {_MAX_OPERANDS} are taken: "
+            "use IN for constants of one column, or scan(keys=…) for many records"
+        )
+    return kind(tuple(args)) if len(args) > 1 else args[0]
 
 
 def negate(expr: Expr) -> Expr:

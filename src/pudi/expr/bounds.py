@@ -305,7 +305,9 @@ def _moved(step: Cast | Neg, side: pa.Array) -> pa.Array:
 
 
 def _sound(low: pa.Array, high: pa.Array, all_null: _Mask, some_null: _Mask) -> _Range:
-    """Drop bounds that prove nothing: NaN, and a lower bound above the upper one."""
+    """Drop bounds that prove nothing: NaN, and a lower bound above the upper one. Nested types have no bounds."""
+    if pa.types.is_nested(low.type):
+        return _Range(low, high, all_null, some_null)
     bad = pc.greater(low, high)
     if sqltypes.is_float(low.type):
         bad = pc.or_kleene(bad, pc.or_kleene(pc.is_nan(low), pc.is_nan(high)))

@@ -36,6 +36,8 @@ def parse(sql: str) -> Expr:
         raise InvalidArgumentError(f"where must be SQL text, not {type(sql).__name__}")
     if len(sql) > _MAX_LENGTH:
         raise InvalidArgumentError(f"where has {len(sql)} characters; at most {_MAX_LENGTH} are read")
+    if any("\ud800" <= character <= "\udfff" for character in sql):
+        raise InvalidArgumentError("where has half of a surrogate pair, which is no character: correct the text")
     return parser.read_sql(sql)
 
 

@@ -1,4 +1,4 @@
-"""Where data is: file groups and slices, the view of them at an instant, reading and writing one slice, markers."""
+"""File groups and their slices: the view of them at an instant, the files of one slice, and markers."""
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, has_above_ffff
@@ -20,6 +20,13 @@ from pudi.filegroup.log_scan import (
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
 from pudi.filegroup.overtaken import has_overtaken
+from pudi.filegroup.path_columns import (
+    PartitionedStorage,
+    PathColumnReader,
+    PathColumns,
+    partitioned,
+    path_columns,
+)
 from pudi.filegroup.portions import in_portions
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
@@ -48,6 +55,9 @@ __all__ = [
     "OrcFileReader",
     "OrcOptions",
     "ParquetOptions",
+    "PartitionedStorage",
+    "PathColumnReader",
+    "PathColumns",
     "Replacements",
     "SliceFiles",
     "StorageListing",
@@ -60,6 +70,8 @@ __all__ = [
     "has_overtaken",
     "in_portions",
     "open_base_file",
+    "partitioned",
+    "path_columns",
     "read_all_blocks",
     "read_blocks",
     "read_content",

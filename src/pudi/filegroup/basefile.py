@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -39,7 +39,7 @@ from pudi.format import (
 from pudi.format.parquet import column_places
 from pudi.format.parquet_chunks import ParquetFooter
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
-from pudi.schema import META_FIELDS, RECORD_KEY
+from pudi.schema import RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
 
 
@@ -51,13 +51,13 @@ class BaseFileWriter:
         storage: the table's files.
         avro_schema: Avro schema with the meta fields, as JSON text, for the footer.
         options: Parquet settings.
-        populated: whether files keep the meta fields of the rows that come.
+        left_out: columns of the rows that come which files leave out: meta fields, or partition columns.
     """
 
     storage: Storage
     avro_schema: str
     options: ParquetOptions
-    populated: bool = True
+    left_out: Collection[str] = ()
 
     def write(self, path: str, rows: pa.Table) -> int:
         """Create a base file from rows with their meta fields.
@@ -81,7 +81,7 @@ class BaseFileWriter:
         return content
 
     def _stored(self, rows: pa.Table) -> pa.Table:
-        return stored_columns(rows, populated=self.populated)
+        return stored_columns(rows, self.left_out)
 
     def write_parts(self, path: str, parts: Iterable[pa.Table], folder: str | None = None) -> pa.Buffer:
         """Create a base file from rows that arrive in parts; several parts pass through a temporary file.
@@ -131,9 +131,9 @@ class BaseFileWriter:
         return encode_base_file(rows, self.options, metadata)
 
 
-def stored_columns(rows: pa.Table, *, populated: bool) -> pa.Table:
-    """Return the columns of rows with meta fields that a file stores: with them, or without."""
-    return rows if populated else rows.select([name for name in rows.column_names if name not in META_FIELDS])
+def stored_columns(rows: pa.Table, left_out: Collection[str]) -> pa.Table:
+    """Return the columns of rows with meta fields that a file stores: all, or those that it doesn't leave out."""
+    return rows.select([name for name in rows.column_names if name not in left_out]) if left_out else rows
 
 
 class RecordFooter:
@@ -215,7 +215,7 @@ class BaseFileReader:
 
     @property
     def num_groups(self) -> int:
-        """How many row groups the file has."""
+        """Number of row groups in the file."""
         return int(self.metadata.num_row_groups)
 
     def group_rows(self, group: int) -> int:
@@ -224,7 +224,7 @@ class BaseFileReader:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the file has."""
+        """Number of rows in the file."""
         return int(self.metadata.num_rows)
 
     def key_range(self) -> tuple[str, str] | None:

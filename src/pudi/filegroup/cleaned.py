@@ -1,4 +1,4 @@
-"""What cleans removed from a table, and what is still readable: cleans on a timeline in, instants and names out."""
+"""Derive from the cleans on a timeline which files are gone, and which instants are still readable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What one clean removed, or is about to remove.
+    """Files that one clean removed, or is about to remove.
 
     Attributes:
         requested: its requested time.

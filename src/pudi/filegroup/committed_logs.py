@@ -32,7 +32,7 @@ class Extent:
 
 
 Extents = Mapping[str, Extent]
-"""What one instant wrote, by path of the log file."""
+"""Writes of one instant, by path of the log file."""
 
 
 def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
@@ -54,7 +54,7 @@ def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What completed instants wrote to one log file.
+    """Writes of completed instants to one log file.
 
     Attributes:
         extents: the bytes, one extent for each instant.

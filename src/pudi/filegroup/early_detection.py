@@ -29,7 +29,7 @@ def marked_groups(storage: Storage, instant: str) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class EarlyDetection:
-    """What a task asks before it works on a file group; picklable.
+    """Check of a task before it works on a file group; picklable.
 
     Attributes:
         instant: requested time of the write.

@@ -183,7 +183,7 @@ class MovableColumns:
 
     @property
     def layout(self) -> str:
-        """What chunks of files in one base file must share: the writer, and how columns are stored."""
+        """Return the properties that chunks in one base file must share: the writer, and the storage of columns."""
         stored = repr([without_field_ids(elements) for elements in self._elements.values()])
         return f"{self._footer.created_by} {hashlib.sha256(f'{self._ordered}{stored}'.encode()).hexdigest()}"
 

@@ -11,16 +11,18 @@ from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
 from pudi.filegroup.orcfile import ORC_EXTENSION, OrcBaseWriter, OrcFileReader, OrcOptions
+from pudi.filegroup.path_columns import PathColumnReader, path_columns, values_of
 from pudi.filegroup.slices import BaseFile
-from pudi.filegroup.virtual import StoredFile, VirtualKeyReader
+from pudi.filegroup.virtual import VirtualKeyReader
+from pudi.filegroup.wrapped import StoredReader
 from pudi.format import BaseFileName
-from pudi.schema import without_meta_fields_text
+from pudi.schema import META_FIELDS, without_columns_text
 
-AnyBaseFile: TypeAlias = "StoredFile | VirtualKeyReader"
+AnyBaseFile: TypeAlias = "StoredReader | VirtualKeyReader | PathColumnReader"
 """An opened base file of any format."""
 
 AnyBaseWriter: TypeAlias = "BaseFileWriter | OrcBaseWriter | HFileBaseWriter"
-"""What writes base files of any format."""
+"""A writer of base files, whatever the format."""
 
 
 def open_base_file(storage: Storage, base: BaseFile, dictionary: Sequence[str] = ()) -> AnyBaseFile:
@@ -28,18 +30,22 @@ def open_base_file(storage: Storage, base: BaseFile, dictionary: Sequence[str] =
 
     Args:
         storage: the table's files.
-        base: the file; of a table without meta fields it's read as if it had them, see `VirtualKeyReader`.
+        base: the file; of a table without meta fields it's read as if it had them, see `VirtualKeyReader`, and
+            partition columns that files leave out, see `PathColumnReader`.
         dictionary: text columns to read dictionary encoded, where the format is Parquet.
 
     Raises:
         NotFoundError: the file is gone.
         CorruptError: it isn't what its extension says.
+        NotSupportedError: its path doesn't tell the values of partition columns that it lacks.
     """
     stored = _open(storage, base, dictionary)
+    if path_columns(storage) is not None:  # such a table has meta fields
+        return PathColumnReader(stored, base, values_of(storage, base.partition))
     return stored if base.keys is None else VirtualKeyReader(stored, base, base.keys)
 
 
-def _open(storage: Storage, base: BaseFile, dictionary: Sequence[str]) -> StoredFile:
+def _open(storage: Storage, base: BaseFile, dictionary: Sequence[str]) -> StoredReader:
     if base.name.extension == HFILE_EXTENSION:
         return HFileBaseReader(storage, base)
     if base.name.extension == ORC_EXTENSION:
@@ -49,12 +55,13 @@ def _open(storage: Storage, base: BaseFile, dictionary: Sequence[str]) -> Stored
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """How a table's base files are written; picklable.
+    """Options of a table's base files; picklable.
 
     Attributes:
         parquet: settings of Parquet files, and of Parquet blocks in log files.
         hfile: options of HFiles, in tables with HFile base files; None with others.
         orc: options of ORC files, likewise.
+        path_columns: partition columns that base files leave out; writers take rows with them.
         populated: whether records have meta fields; otherwise writers take rows with them and leave them out.
     """
 
@@ -62,11 +69,17 @@ class FileOptions:
     hfile: HFileOptions | None = None
     populated: bool = True
     orc: OrcOptions | None = None
+    path_columns: tuple[str, ...] = ()
 
     @property
     def is_parquet(self) -> bool:
         """Return whether base files are Parquet files, whose column chunks can be copied."""
         return self.hfile is None and self.orc is None
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether base files have the meta fields and all columns of the table."""
+        return self.populated and not self.path_columns
 
     @property
     def sorted(self) -> bool:
@@ -88,18 +101,19 @@ class FileOptions:
         return BaseFileName(file_id, token, instant)
 
     def writer(self, storage: Storage, avro_schema: str) -> AnyBaseWriter:
-        """What writes the files.
+        """Return the writer of the files.
 
         Args:
             storage: the table's files.
             avro_schema: Avro schema with the meta fields, as JSON text.
         """
         populated = self.populated
-        schema = avro_schema if populated else without_meta_fields_text(avro_schema)
+        left_out = self.path_columns if populated else META_FIELDS
+        schema = without_columns_text(avro_schema, left_out) if left_out else avro_schema
         if self.hfile is not None:  # which has keys of its own, and what is said of them
-            return HFileBaseWriter(storage, schema, self.hfile, populated)
+            return HFileBaseWriter(storage, schema, self.hfile, left_out)
         # without meta fields footers have no key ranges and bloom filters (HoodieAvroParquetWriter)
         options = self if populated else self.without_bloom
         if options.orc is not None:
-            return OrcBaseWriter(storage, schema, options.orc, populated)
-        return BaseFileWriter(storage, schema, options.parquet, populated)
+            return OrcBaseWriter(storage, schema, options.orc, left_out)
+        return BaseFileWriter(storage, schema, options.parquet, left_out)

@@ -5,7 +5,7 @@ Source: HoodieAvroHFileWriter, HoodieNativeAvroHFileReader.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -54,7 +54,7 @@ class HFileBaseReader:
 
     @property
     def num_rows(self) -> int:
-        """How many records there are."""
+        """Number of records in the file."""
         return self._file.entry_count
 
     @property
@@ -63,7 +63,7 @@ class HFileBaseReader:
         return avro_to_arrow(self._avro)
 
     def group_rows(self, group: int) -> int:
-        """How many records the one group has."""
+        """Number of records in the one group."""
         return self.num_rows
 
     def key_range(self) -> tuple[str, str] | None:
@@ -123,7 +123,7 @@ class HFileBaseReader:
 
 @dataclass(frozen=True, slots=True)
 class HFileOptions:
-    """How HFile base files are written.
+    """Options of HFile base files.
 
     Attributes:
         codec: `gzip` or `none` (hoodie.hfile.compression.algorithm).
@@ -144,13 +144,13 @@ class HFileBaseWriter:
         storage: the table's files.
         avro_schema: Avro schema of the columns that files store, as JSON text.
         options: settings.
-        populated: whether files keep the meta fields of the rows that come.
+        left_out: columns of the rows that come which files leave out: meta fields, or partition columns.
     """
 
     storage: Storage
     avro_schema: str
     options: HFileOptions
-    populated: bool = True
+    left_out: Collection[str] = ()
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file from rows with their meta fields.
@@ -178,7 +178,7 @@ class HFileBaseWriter:
         """The content of a base file of rows with their meta fields; raises as `put`."""
         options = self.options
         content = encode_rows(
-            stored_columns(rows, populated=self.populated),
+            stored_columns(rows, self.left_out),
             self.avro_schema,
             rows[RECORD_KEY],
             bloom=options.bloom,

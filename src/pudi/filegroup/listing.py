@@ -1,4 +1,4 @@
-"""Which partitions and files there are: the `FileListing` protocol, and its plain form over storage."""
+"""List partitions and files: the `FileListing` protocol, and its plain form over storage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pudi.context import FileInfo, Storage
-from pudi.format import HOODIE_DIR, PARTITION_METADATA
+from pudi.filegroup.nested import is_within, nested_roots, shows_table
+from pudi.format import HOODIE_DIR, PARTITION_METADATA, describes_table
 from pudi.storage import executor_of, tries_alone
 from pudi.timeline import Timeline
 
@@ -40,6 +41,8 @@ class FileListing(Protocol):
 class StorageListing:
     """The listing that storage itself gives. A folder is a partition if it holds `.hoodie_partition_metadata`.
 
+    Folders that are the roots of other tables, and those below them, are no partitions.
+
     Args:
         storage: the table's files.
     """
@@ -61,7 +64,8 @@ class StorageListing:
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         """Files directly in a partition."""
-        return self.storage.list_dir(partition)[0]
+        files, folders = self.storage.list_dir(partition)
+        return () if partition and shows_table(folders) else files
 
     def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
         """Files directly in some partitions: one listing for each."""
@@ -80,7 +84,7 @@ class StorageListing:
     @staticmethod
     def _by_partition(listings: Iterable[Iterable[FileInfo]]) -> dict[str, list[FileInfo]]:
         folders: defaultdict[str, list[FileInfo]] = defaultdict(list)
-        partitions = set()
+        partitions, described = set(), []
         for listing in listings:
             for info in listing:
                 folder, _, name = info.path.rpartition("/")
@@ -88,4 +92,8 @@ class StorageListing:
                 # `.hoodie_partition_metadata.parquet` where hoodie.partition.metafile.use.base.format is set
                 if name.startswith(PARTITION_METADATA):
                     partitions.add(folder)
+                elif describes_table(name):
+                    described.append(info.path)
+        others = nested_roots([*(f"{folder}/" for folder in folders), *described])
+        partitions = {folder for folder in partitions if not is_within(folder, others)}
         return {folder: folders[folder] for folder in sorted(partitions)}

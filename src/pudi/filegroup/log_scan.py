@@ -12,6 +12,7 @@ from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup.committed_logs import CommittedLogs
 from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, decoded
+from pudi.filegroup.path_columns import values_of
 from pudi.filegroup.slices import LogFile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_source import StoredLog
@@ -32,7 +33,7 @@ _SLACK = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogScope:
-    """Which instants' blocks a reader sees.
+    """Instants whose blocks a reader sees.
 
     Blocks of instants that never completed, or were rolled back, don't count: below version 8 one file holds blocks of
     many instants, and a restore of an upgraded table leaves such files behind.
@@ -134,7 +135,7 @@ def read_blocks(storage: Storage, log: LogFile) -> tuple[LogBlock, ...]:
     """
     found = decoded(log, storage.read(log.path))
     check_alone(found)
-    return found.blocks
+    return tuple(_partitioned(storage, [log], found.blocks))
 
 
 def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, hold: int | None) -> Iterator[LogBlock]:
@@ -144,7 +145,13 @@ def _slice_blocks(storage: Storage, logs: Sequence[LogFile], scope: LogScope, ho
         found = [decoded(log, data, scope.committed) for log, data in zip(logs, contents, strict=True)]
     else:
         found = list(_decoded(storage, logs, hold, scope.committed))
-    return checked_blocks(storage, found, scope.committed, scope.sees)
+    return _partitioned(storage, logs, checked_blocks(storage, found, scope.committed, scope.sees))
+
+
+def _partitioned(storage: Storage, logs: Sequence[LogFile], blocks: Iterable[LogBlock]) -> Iterator[LogBlock]:
+    """Yield blocks of one file group's log files with the partition columns that files leave out."""
+    values = values_of(storage, logs[0].partition) if logs else {}
+    return (replace(block, path_columns=values) if values else block for block in blocks)
 
 
 def read_content(storage: Storage, block: LogBlock) -> LogBlock:

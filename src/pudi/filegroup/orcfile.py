@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -90,7 +90,7 @@ class OrcFileReader:
 
     @property
     def num_groups(self) -> int:
-        """How many stripes the file has."""
+        """Number of stripes in the file."""
         return int(self._file.nstripes)
 
     @property
@@ -100,11 +100,11 @@ class OrcFileReader:
 
     @property
     def num_rows(self) -> int:
-        """How many rows the file has."""
+        """Number of rows in the file."""
         return int(self._file.nrows)
 
     def group_rows(self, group: int) -> int:
-        """How many rows a stripe has."""
+        """Number of rows in a stripe."""
         return int(self._file.read_stripe(group, columns=self._schema.names[:1]).num_rows)
 
     def key_range(self) -> tuple[str, str] | None:
@@ -251,7 +251,7 @@ class OrcFileReader:
 
 @dataclass(frozen=True, slots=True)
 class OrcOptions:
-    """How ORC base files are written.
+    """Options of ORC base files.
 
     Attributes:
         codec: `zlib`, `snappy`, `lz4`, `zstd` or `uncompressed` (hoodie.orc.compression.codec).
@@ -272,13 +272,13 @@ class OrcBaseWriter:
         storage: the table's files.
         avro_schema: Avro schema of the columns that files store, as JSON text.
         options: settings.
-        populated: whether files keep the meta fields of the rows that come.
+        left_out: columns of the rows that come which files leave out: meta fields, or partition columns.
     """
 
     storage: Storage
     avro_schema: str
     options: OrcOptions
-    populated: bool = True
+    left_out: Collection[str] = ()
 
     def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file from rows with their meta fields; return its content."""
@@ -317,7 +317,7 @@ class OrcBaseWriter:
         options = self.options
         with orc.ORCWriter(sink, compression=options.codec, stripe_size=options.stripe_bytes) as writer:
             for rows in parts:
-                own = stored_columns(rows, populated=self.populated)
+                own = stored_columns(rows, self.left_out)
                 footer.add(own)
                 writer.write(as_stored(own))
 

@@ -1,4 +1,4 @@
-"""What cleans and rollbacks took from a reader between the load of its timeline and the listing of its files.
+"""Find the files that cleans and rollbacks took from a reader between loading its timeline and listing its files.
 
 The listing then lacks files of what the reader should see. Older slices that a later base file supersedes give
 themselves away; a file group that a clustering replaced and a clean deleted is just not there.

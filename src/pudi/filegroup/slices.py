@@ -18,7 +18,7 @@ _OTHER_FORMATS = frozenset({"lance"})
 
 
 UNNAMED = -1
-"""For the stated size of a log file: its instant completed without it, as where a task failed and was run again."""
+"""Sentinel size: the completed commit doesn't list this log file, which a failed attempt of a task left."""
 
 _Name = TypeVar("_Name", BaseFileName, LogFileName)
 

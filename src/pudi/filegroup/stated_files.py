@@ -22,7 +22,7 @@ Group = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What commits state of one file group.
+    """Files of one file group that commits state.
 
     Attributes:
         instant: requested time of the newest commit that wrote a base file; empty where none did.

@@ -12,6 +12,7 @@ from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.log_scan import read_blocks
 from pudi.filegroup.markers import Markers
+from pudi.filegroup.nested import own_files
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import HOODIE_DIR, Layout, LogFileName, parse_data_file
 from pudi.format.log_block import BlockKind
@@ -76,4 +77,4 @@ def _files(storage: Storage) -> Iterator[FileInfo]:
     yield from files
     for folder in folders:
         if folder != HOODIE_DIR:
-            yield from storage.list(folder)
+            yield from own_files(storage.list(folder))

@@ -324,7 +324,7 @@ _MOST_PREFIXES = 64
 
 
 def _of_groups(partition: str, files: Sequence[FileInfo], file_ids: Collection[str]) -> Sequence[FileInfo]:
-    """Those of a partition's files that may be of some file groups, by the beginning of their names."""
+    """Return the files of a partition that may belong to some file groups, by the beginning of their names."""
     if len(file_ids) > _MOST_PREFIXES:
         return files
     folder = f"{partition}/" if partition else ""

@@ -6,25 +6,19 @@ Source: hoodie.populate.meta.fields=false ("virtual keys"), RecordContext.virtua
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from pudi.errors import CorruptError, NotSupportedError, PudiError
-from pudi.filegroup.basefile import BaseFileReader
-from pudi.filegroup.hfilebase import HFileBaseReader
-from pudi.filegroup.orcfile import OrcFileReader
 from pudi.filegroup.slices import BaseFile
+from pudi.filegroup.wrapped import StoredReader, WrappedReader
 from pudi.format import BloomFilter, ColumnStatistics
 from pudi.record import KeyGenerator
 from pudi.schema import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
 
-StoredFile: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
-"""An opened base file with the columns that it stores."""
 
-
-class VirtualKeyReader:
+class VirtualKeyReader(WrappedReader):
     """A base file without meta fields, read as if it had them.
 
     Record keys come from the key columns, the partition path and the file's name from where the file is. Commit times
@@ -36,35 +30,15 @@ class VirtualKeyReader:
         keys: makes record keys of its columns.
     """
 
-    def __init__(self, stored: StoredFile, base: BaseFile, keys: KeyGenerator) -> None:
-        self.stored = stored
-        self._base = base
+    def __init__(self, stored: StoredReader, base: BaseFile, keys: KeyGenerator) -> None:
+        super().__init__(stored, base)
         self._keys = keys
         self._schema: pa.Schema = with_meta_fields(stored.schema)
-
-    @property
-    def path(self) -> str:
-        """Path of the file, relative to the table's root."""
-        return self._base.path
 
     @property
     def schema(self) -> pa.Schema:
         """The meta fields, and the file's columns in its physical types."""
         return self._schema
-
-    @property
-    def num_groups(self) -> int:
-        """How many groups of rows the file has."""
-        return self.stored.num_groups
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows the file has."""
-        return self.stored.num_rows
-
-    def group_rows(self, group: int) -> int:
-        """How many rows a group has."""
-        return self.stored.group_rows(group)
 
     def key_range(self) -> tuple[str, str] | None:
         """Least and greatest record key: the footer says none."""

@@ -72,7 +72,7 @@ class ArchivedEntry:
 
     @property
     def clean_metadata(self) -> Mapping[str, Any]:
-        """What a completed clean did, by Avro's names; empty for any other action."""
+        """Return the metadata of a completed clean under Avro's field names; empty for other actions."""
         return self.record.get("hoodieCleanMetadata") or {}
 
     @property

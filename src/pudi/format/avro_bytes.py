@@ -105,7 +105,7 @@ def number_at(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def sized_at(data: memoryview, at: int) -> int:
-    """Where the text or the bytes at one place end."""
+    """Return the end position of the text or bytes value that starts at a position."""
     length, at = number_at(data, at)
     if length < 0:
         raise BadAvro("a text or a list is longer than its record")

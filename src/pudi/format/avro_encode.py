@@ -18,7 +18,7 @@ from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number,
 from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
 
 Live = np.ndarray
-"""For each row whether it has the field: without it, its pieces are empty (fields of a struct that is null)."""
+"""Mask of the rows that have the field. Other rows (fields of a null struct) encode to no bytes."""
 
 
 def encode_records(schema_json: str, rows: pa.Table, *, unions: bool = False) -> pa.Array:
@@ -246,7 +246,7 @@ def _binary(offsets: np.ndarray, data: object) -> pa.Array:
 
 
 def _offsets(values: pa.Array) -> np.ndarray:
-    """Where each value of a binary array begins in its data, and where the last one ends."""
+    """Return the start of each value of a binary array in its data buffer, followed by the end of the last one."""
     if not len(values):
         return np.zeros(1, dtype=np.int64)
     raw = np.frombuffer(values.buffers()[1], dtype=np.int32)

@@ -188,7 +188,7 @@ def parse_record_schema(text: bytes) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _SchemaCheck:
-    """Whether data of a schema can't be larger than its bytes: every value takes one, and nothing is recursive.
+    """Check that values of a schema take at least one byte each and that the schema isn't recursive.
 
     Attributes:
         depths: how deep the values of each named type nest, once its definition is complete.
@@ -197,7 +197,7 @@ class _SchemaCheck:
     depths: dict[str, int] = field(default_factory=dict)
 
     def depth_of(self, node: object, namespace: str, level: int) -> int:
-        """How deep values of a schema nest; ValueError when they are not safe to read."""
+        """Return the nesting depth of a schema. Raise ValueError if values of it aren't safe to read."""
         if level > _MAX_DEPTH:
             raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
         if isinstance(node, str):

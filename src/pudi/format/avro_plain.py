@@ -18,7 +18,7 @@ class Reader(Protocol):
         """The values as Arrow; None where they are only stepped over."""
 
     def step(self, data: memoryview, at: int) -> int:
-        """Where the value at a place ends; nothing is checked but that it's not before it begins."""
+        """Return the end of the value at a position. Checks only that the end isn't before the start."""
 
 
 @dataclass(frozen=True, slots=True)

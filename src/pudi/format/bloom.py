@@ -41,7 +41,7 @@ _MAX_BITS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class BloomOptions:
-    """How large a filter is made (BloomFilterFactory).
+    """Size of a bloom filter (BloomFilterFactory).
 
     Attributes:
         num_entries: number of keys up to which a row keeps the error rate; from 1 on.
@@ -120,7 +120,7 @@ class BloomFilter:
         return builder.build()
 
     def might_contain(self, keys: Keys) -> pa.BooleanArray:
-        """For each key whether it might have been added; null for a null key.
+        """Return a mask of the keys that may have been added; null for null keys.
 
         Args:
             keys: strings of any Arrow string type.

@@ -1,4 +1,4 @@
-"""What CDC files hold: logging modes, columns, and the Avro schema of their records (HoodieCDCUtils)."""
+"""Contents of CDC files: logging modes, columns, and the Avro schema of their records (HoodieCDCUtils)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSERT, UPDATE, DELETE = "i", "u", "d"
 
 
 class LoggingMode(str, Enum):
-    """What CDC files hold (HoodieCDCSupplementalLoggingMode).
+    """Logging mode of CDC files (HoodieCDCSupplementalLoggingMode).
 
     OP_KEY_ONLY: operation and record key. DATA_BEFORE: also the record before. DATA_BEFORE_AFTER: operation, instant,
     the record before and after.

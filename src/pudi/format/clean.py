@@ -18,7 +18,7 @@ VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """What a clean is to delete (HoodieCleanerPlan).
+    """Plan of a clean: the files to delete (HoodieCleanerPlan).
 
     Attributes:
         retained: requested time and action of the oldest commit whose files all stay; None where the policy counts file

@@ -20,7 +20,7 @@ OPERATION = "CLUSTER"
 """The operation of a clustering (WriteOperationType)."""
 
 SORT_AND_SIZE = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
-"""What Hudi runs a plan with: it sorts the records of a group, and divides them among files."""
+"""Execution strategy that Hudi runs plans with: sort the records of a group and divide them among files."""
 
 _VERSION = 1
 
@@ -44,7 +44,7 @@ class ClusteringGroup:
 
 @dataclass(frozen=True, slots=True)
 class ClusteringPlan:
-    """What a clustering is to do; it never changes once it's requested.
+    """Plan of a clustering. It never changes after it was requested.
 
     Attributes:
         groups: the groups, each done by itself.
@@ -95,7 +95,7 @@ def encode_clustering_plan(plan: ClusteringPlan, root: str) -> bytes:
 
 @advising(ROLLED_BACK)
 def decode_clustering_plan(data: bytes, *, path: str | None = None) -> ClusteringPlan:
-    """What a clustering is to do.
+    """Decode the plan of a clustering.
 
     Args:
         data: content of the requested file.

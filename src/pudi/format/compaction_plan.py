@@ -15,7 +15,7 @@ PLAN_VERSION = 2
 """Version in which files are bare names; in version 1 they are whole paths (CompactionPlanMigrator)."""
 
 LOG_COMPACTOR = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
-"""What a log compaction's plan names as its strategy."""
+"""Strategy name in the plan of a log compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def encode_compaction_plan(plan: CompactionPlan) -> bytes:
 
 @advising(BUILT_ON)
 def decode_compaction_plan(data: bytes, *, path: str | None = None) -> CompactionPlan:
-    """What a compaction or log compaction is to do; empty content is a plan of nothing.
+    """Decode the plan of a compaction or log compaction. Empty content is an empty plan.
 
     Args:
         data: content of the requested file.

@@ -47,7 +47,7 @@ def encode_deletes(
 
 
 def can_order_deletes(kind: pa.DataType) -> bool:
-    """Whether delete blocks have a place for ordering values of a type."""
+    """Return whether delete blocks can store ordering values of a type."""
     try:
         _wrap(pa.array([], kind), np.zeros(0, dtype=bool))
     except NotSupportedError:

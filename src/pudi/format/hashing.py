@@ -29,7 +29,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9-]+")
 
 
 class NodeTag(str, Enum):
-    """What a node means (ConsistentHashingNode.NodeTag)."""
+    """Meaning of a hash ring's node (ConsistentHashingNode.NodeTag)."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"

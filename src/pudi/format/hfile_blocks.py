@@ -75,7 +75,7 @@ class IndexEntries:
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """What the end of an HFile says (TrailerProto).
+    """Trailer of an HFile (TrailerProto).
 
     Attributes:
         file_info: offset of the file info.

@@ -1,4 +1,4 @@
-"""Where the entries of an HFile's data blocks lie: bytes in, positions out.
+"""Find the positions of entries in an HFile's data blocks.
 
 An entry states only where the next one begins, so entries form a chain. Decoding follows it without a step per entry:
 the ten bytes behind every key are equal and are located in one pass; key lengths are guessed and verified for all

@@ -133,7 +133,7 @@ class HFileReader:
 
     @property
     def entry_count(self) -> int:
-        """How many entries the file says it has."""
+        """Number of entries by the file's trailer."""
         return self._trailer.entries
 
     @property
@@ -335,7 +335,7 @@ def _runs(places: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 
 
 def _orders_differ(keys: pa.Array) -> bool:
-    """Whether keys have characters from U+E000 on.
+    """Return whether byte order and Java's order of the keys may differ: some have characters from U+E000 on.
 
     Hudi's writers sort keys by UTF-16 units, and HFiles are sought by bytes: there these orders differ.
     """
@@ -353,7 +353,7 @@ def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
 
 
 def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarray:
-    """How many of some ascending keys are below each of others, or equal to it, in any order of the others."""
+    """Return for each probe, in any order, the number of ascending keys that are less than or equal to it."""
     both = pa.concat_arrays([index, keys] if or_equal else [keys, index])
     order = np.asarray(pc.sort_indices(both))  # stable: of equal ones the first come first
     blocks = order < len(index) if or_equal else order >= len(keys)
@@ -363,7 +363,7 @@ def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarra
 
 
 def _behind(index: pa.Array, prefixes: pa.Array) -> np.ndarray:
-    """How many of some ascending keys are below all that begin with a prefix, or begin with it, for each prefix."""
+    """Return for each prefix the number of ascending keys that are less than it or begin with it."""
     beyond = [_beyond(prefix) for prefix in prefixes.to_pylist()]
     last = pa.array([b"" if key is None else key for key in beyond], pa.binary())
     found: np.ndarray = np.where([key is None for key in beyond], len(index), _below(index, last))

@@ -42,7 +42,7 @@ def encode_index_commit(partitions: Sequence[IndexedPartition]) -> bytes:
 
 @advising(BUILT_ANEW)
 def decode_index_plan(data: bytes, *, path: str | None = None) -> tuple[IndexedPartition, ...]:
-    """What an indexing is to build.
+    """Decode the plan of an index build.
 
     Raises:
         CorruptError: the bytes are no plan.

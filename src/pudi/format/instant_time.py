@@ -25,7 +25,7 @@ _FIELDS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{
 
 @lru_cache(maxsize=4096)  # many files, few instants
 def is_instant_time(text: str) -> bool:
-    """Whether `text` has the shape of an instant time: 17 digits, 14 in tables of old, 20 in metadata tables of old.
+    """Return whether `text` looks like an instant time: 17 digits, or 14 or 20 in tables of old releases.
 
     The reserved instants and those of a new metadata table are no dates but have the shape.
     """

@@ -22,7 +22,7 @@ from pudi.format.names import Layout
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStats:
-    """How long a file took, in milliseconds (HoodieRuntimeStats)."""
+    """Durations of writing one file, in milliseconds (HoodieRuntimeStats)."""
 
     total_scan_time: int = 0
     total_create_time: int = 0
@@ -31,7 +31,7 @@ class RuntimeStats:
 
 @dataclass(frozen=True, slots=True)
 class WriteStat:
-    """What a write did to one file (HoodieWriteStat); fields, order and defaults are Hudi's.
+    """Statistics of one written file (HoodieWriteStat); fields, order and defaults are Hudi's.
 
     Counts are of records, sizes of bytes, times of milliseconds; `path` is relative to the table's root;
     `prev_commit` is the text "null" for the first file of a file group.
@@ -86,7 +86,7 @@ class WriteStat:
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """What a write did (HoodieCommitMetadata, HoodieReplaceCommitMetadata).
+    """Metadata of a completed write (HoodieCommitMetadata, HoodieReplaceCommitMetadata).
 
     Attributes:
         partition_to_write_stats: the files written, by partition path.
@@ -108,7 +108,7 @@ class CommitMetadata:
 
 @dataclass(frozen=True, slots=True)
 class RequestedReplaceMetadata:
-    """What a replacecommit or clustering is to do (HoodieRequestedReplaceMetadata); all None for insert_overwrite.
+    """Plan of a replacecommit or clustering (HoodieRequestedReplaceMetadata); all None for insert_overwrite.
 
     Attributes:
         operation_type: `CLUSTER`, `DELETE_PARTITION` or None.
@@ -133,7 +133,7 @@ class InstantInfo:
 
 @dataclass(frozen=True, slots=True)
 class RollbackRequest:
-    """What a rollback is to delete (HoodieRollbackRequest).
+    """Files of one file group that a rollback deletes (HoodieRollbackRequest).
 
     Attributes:
         partition_path: partition concerned, relative to the table's root.
@@ -152,7 +152,7 @@ class RollbackRequest:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """What a rollback is to undo (HoodieRollbackPlan)."""
+    """Plan of a rollback (HoodieRollbackPlan)."""
 
     instant_to_rollback: InstantInfo | None
     rollback_requests: tuple[RollbackRequest, ...] = ()
@@ -161,7 +161,7 @@ class RollbackPlan:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPartitionMetadata:
-    """What a rollback deleted in one partition, by absolute location (HoodieRollbackPartitionMetadata)."""
+    """Files that a rollback deleted in one partition, by absolute location (HoodieRollbackPartitionMetadata)."""
 
     partition_path: str
     success_delete_files: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class RollbackPartitionMetadata:
 
 @dataclass(frozen=True, slots=True)
 class RollbackMetadata:
-    """What a rollback did (HoodieRollbackMetadata).
+    """Metadata of a completed rollback (HoodieRollbackMetadata).
 
     Attributes:
         start_rollback_time: instant of the rollback.
@@ -222,7 +222,7 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout = 2) -> byte
 
 
 def decode_commit_metadata(data: bytes, *, path: str | None = None) -> CommitMetadata:
-    """What a write did, by the content of its completed (or inflight) file.
+    """Decode the content of a write's completed or inflight file.
 
     Args:
         data: content of the file, Avro or JSON in every layout, since a table may have been upgraded; empty content is
@@ -240,7 +240,7 @@ def decode_commit_metadata(data: bytes, *, path: str | None = None) -> CommitMet
 
 
 def commit_metadata_of(record: Mapping[str, Any]) -> CommitMetadata:
-    """What a write did, by its Avro record (HoodieCommitMetadata, HoodieReplaceCommitMetadata)."""
+    """Make commit metadata from its Avro record (HoodieCommitMetadata, HoodieReplaceCommitMetadata)."""
     replaced = record.get("partitionToReplaceFileIds")
     return CommitMetadata(
         partition_to_write_stats={
@@ -263,7 +263,7 @@ def encode_requested_replace_metadata(metadata: RequestedReplaceMetadata) -> byt
 
 
 def decode_requested_replace_metadata(data: bytes, *, path: str | None = None) -> RequestedReplaceMetadata:
-    """What a replacecommit or clustering is to do; empty content is all None. Raises as `decode_commit_metadata`."""
+    """Decode the plan of a replacecommit or clustering. Empty content is all None. Raises `CorruptError`."""
     if not data:
         return RequestedReplaceMetadata()
     return RequestedReplaceMetadata(**_arguments(_decode(data, (_REQUESTED_REPLACE,), path)))
@@ -280,7 +280,7 @@ def encode_rollback_plan(plan: RollbackPlan) -> bytes:
 
 @advising(PLANNED_ANEW.format("rollback"))
 def decode_rollback_plan(data: bytes, *, path: str | None = None) -> RollbackPlan:
-    """What a rollback is to undo; empty content names no instant. Raises as `decode_commit_metadata`."""
+    """Decode the plan of a rollback; empty content names no instant. Raises as `decode_commit_metadata`."""
     if not data:
         return RollbackPlan(None)
     record = _decode(data, (_ROLLBACK_PLAN,), path)
@@ -306,7 +306,7 @@ def rollback_record(metadata: RollbackMetadata) -> dict[str, Any]:
 
 
 def decode_rollback_metadata(data: bytes, *, path: str | None = None) -> RollbackMetadata:
-    """What a rollback did; empty content is an empty one. Raises as `decode_commit_metadata`."""
+    """Decode the metadata of a rollback; empty content is an empty value. Raises as `decode_commit_metadata`."""
     if not data:
         return RollbackMetadata("", 0, 0, ())
     arguments = _arguments(_decode(data, (_ROLLBACK,), path))

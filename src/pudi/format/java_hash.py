@@ -69,7 +69,7 @@ class Texts:
         return hashes
 
     def cut(self, starts: Int64, stops: Int64) -> pa.Array[Any]:
-        """What lies between places in `content`: ascending ones, at the ends of characters, that don't overlap."""
+        """Return the texts between positions in `content`, which ascend, lie between characters and don't overlap."""
         if not len(starts):
             return pa.array([], pa.large_string())
         offsets = np.empty(2 * len(starts), dtype=np.int64)
@@ -79,7 +79,7 @@ class Texts:
         return spaced.take(pa.array(np.arange(0, len(offsets), 2)))
 
     def equal(self, starts: Int64, stops: Int64, text: str) -> npt.NDArray[np.bool_]:
-        """Whether what lies between places in `content` is `text`."""
+        """Return a mask of the spans in `content` that equal `text`."""
         wanted = np.frombuffer(text.encode(), np.uint8)
         same: npt.NDArray[np.bool_] = (stops - starts) == len(wanted)
         rows = np.flatnonzero(same)

@@ -59,7 +59,7 @@ def plain_text(rows: pa.StructArray) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How one of the forms writes values.
+    """Spelling of values in one of the JSON forms.
 
     Attributes:
         comma: what separates fields, with its blanks.

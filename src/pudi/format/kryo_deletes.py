@@ -23,11 +23,11 @@ _ARRAYS = {1: f"[L{_KEY};", 2: f"[L{_RECORD};"}
 """The array that a block of a version holds."""
 
 _NULL, _BY_NAME, _IDS_FROM = 0, 1, 2
-"""What stands for a class: none, one that is named, or the number of a registered one, counted from here on."""
+"""Markers of a class: null, a class by name, or the number of a registered class from this value on."""
 _NEW, _SEEN_FROM = 1, 2
-"""What stands for an object: a new one, or the number of one that came before, counted from here on."""
+"""Markers of an object: a new one, or the number of an earlier object from this value on."""
 _UTF8_IDS = frozenset({10, 27, 44})
-"""What org.apache.avro.util.Utf8 is registered as: until Hudi 0.12, in 0.13, and since 1.0."""
+"""Numbers under which org.apache.avro.util.Utf8 is registered: until Hudi 0.12, in 0.13, and since 1.0."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _SHORT, _FLOAT, _DOUBLE = Struct(">h"), Struct(">f"), Struct(">d")
@@ -308,7 +308,7 @@ _PLAIN: dict[int, Callable[[_Reader], Any]] = {
     7: _Reader.signed,
     8: lambda reader: reader.fixed(_DOUBLE),
 }
-"""How values of Kryo's own classes are stored, by their numbers; they are no references."""
+"""Decoders of Kryo's own classes by their numbers. Their values are no references."""
 _OBJECTS: dict[str | int, Callable[[_Reader], Any]] = {
     1: _Reader._text,
     "java.math.BigDecimal": _Reader.decimal,

@@ -1,4 +1,4 @@
-"""Where things lie: the folders and files of a table that have fixed names, relative to the table's root.
+"""Fixed names of a table's folders and files, relative to the table's root.
 
 Source: HoodieTableMetaClient.
 """
@@ -29,9 +29,13 @@ ARCHIVE_FOLDER: Final = "archived"
 ARCHIVE_FILE_ID: Final = "commits"
 """File id in the names of archive files of layout 1, which are named as log files are."""
 MERGE_ARCHIVE_PLAN: Final = "mergeArchivePlan"
-"""In an archive of layout 1, while small files are being merged: which file the others are merged to."""
+"""Archive of layout 1: names the target file while small files are being merged."""
 HISTORY_VERSION: Final = "_version_"
-"""In the archived timeline of layout 2: the number of the newest manifest (LSMTimeline)."""
+"""Archived timeline of layout 2: holds the number of the newest manifest (LSMTimeline)."""
+MANIFEST: Final = f"{HOODIE_DIR}/manifest/latest-snapshot.csv"
+"""Names of the latest base files, for engines without a metastore (ManifestFileWriter)."""
+ABSOLUTE_MANIFEST: Final = f"{HOODIE_DIR}/absolute-path-manifest/latest-snapshot.csv"
+"""Their whole locations."""
 METADATA_DIR: Final = f"{HOODIE_DIR}/metadata"
 """The metadata table, a Hudi table itself."""
 TEMP_DIR: Final = f"{HOODIE_DIR}/.temp"
@@ -40,11 +44,13 @@ _STAGED = ".staged"
 UPGRADE: Final = f"{HOODIE_DIR}/upgrade.json"
 """An upgrade or downgrade of the table's version that is under way."""
 MOVED: Final = "moved"
-"""In the folder of a timeline that moves to the other layout's, or has moved there."""
+"""Marks the folder of a timeline that is moving, or has moved, to the other layout."""
 HEARTBEAT_DIR: Final = f"{HOODIE_DIR}/.heartbeat"
 """A file for each writer that says it is alive."""
 SERVICE_FAILURES_DIR: Final = f"{HOODIE_DIR}/.pudi/failures"
 """A file for each table service that failed at its last attempt: pudi's own, which Hudi passes over."""
+SET_ASIDE_DIR: Final = f"{HOODIE_DIR}/.pudi/set_aside"
+"""A file for each plan of a table service whose runs failed: pudi's own."""
 _PLAN_RUNS_DIR = f"{HOODIE_DIR}/.pudi/runs"
 """A file for each plan of a table service that is being run, with the id of its newest run: pudi's own."""
 LOCKS_DIR: Final = f"{HOODIE_DIR}/.locks"
@@ -75,12 +81,18 @@ CONSISTENT_HASHING_DIR: Final = f"{BUCKET_INDEX_DIR}/consistent_hashing_metadata
 """State of the consistent bucket index, a folder for each partition."""
 PARTITION_METADATA: Final = ".hoodie_partition_metadata"
 """The file that makes a folder a partition; followed by the base files' extension in some tables."""
+DELTA_LOG_DIR: Final = "_delta_log"
+"""In the root of a Delta table: its log."""
+ICEBERG_METADATA_DIR: Final = "metadata"
+"""In the root of an Iceberg table: its metadata."""
+ICEBERG_METADATA_SUFFIX: Final = ".metadata.json"
+"""End of the names of files in there that describe the whole table."""
 CLAIMS_DIR: Final = f"{TEMP_DIR}/claims"
 """A file for each write that has claimed file groups: pudi's own, which Hudi passes over."""
 MARKERS_TYPE: Final = "MARKERS.type"
-"""In a marker folder: how its markers are kept, DIRECT or TIMELINE_SERVER_BASED (MarkerUtils)."""
+"""Marker folder: the kind of its markers, DIRECT or TIMELINE_SERVER_BASED (MarkerUtils)."""
 MARKERS_PREFIX: Final = "MARKERS"
-"""In a marker folder: prefix of the files that list markers, one path a line."""
+"""Marker folder: prefix of the files that list markers, one path per line."""
 
 
 def marker_dir(instant: str) -> str:
@@ -94,7 +106,7 @@ def staging_dir(instant: str) -> str:
 
 
 def is_staged(name: str) -> bool:
-    """Whether a file among an instant's markers, named from their folder on, is none but in `staging_dir`."""
+    """Return whether a path below an instant's marker folder is a staged file rather than a marker."""
     return name.startswith(f"{_STAGED}/")
 
 
@@ -128,6 +140,11 @@ def service_failure_path(service: str) -> str:
     return f"{SERVICE_FAILURES_DIR}/{service}"
 
 
+def set_aside_path(instant: str) -> str:
+    """Path of the note that runs of a plan failed, relative to the table's root."""
+    return f"{SET_ASIDE_DIR}/{instant}"
+
+
 def plan_run_path(instant: str) -> str:
     """Path of the note which run of a plan is the newest, relative to the table's root."""
     return f"{_PLAN_RUNS_DIR}/{instant}"
@@ -154,7 +171,7 @@ def history_range(name: str) -> tuple[str, str] | None:
 
 
 def history_level(name: str) -> int | None:
-    """How often the instants in a file of the archived timeline of layout 2 were compacted; None as `history_range`."""
+    """Return the compaction level of a file of layout 2's archived timeline; None as `history_range`."""
     match = _HISTORY_FILE.fullmatch(name)
     return None if match is None else int(match[3])
 
@@ -164,5 +181,27 @@ def history_file(first: str, last: str, level: int) -> str:
     return f"{first}_{last}_{level}.parquet"
 
 
+def describes_table(name: str) -> bool:
+    """Return whether a file of this name may make a folder the root of a table of Delta or Iceberg."""
+    return name.endswith(ICEBERG_METADATA_SUFFIX) or _DELTA_FILE.fullmatch(name) is not None
+
+
+def nested_root(path: str) -> str | None:
+    """Return the folder that is the root of another table, below this table's root; None without one.
+
+    Args:
+        path: path of a file in the other table's metadata, relative to this table's root; of Hudi's metadata also a
+            folder, with a slash at its end.
+    """
+    match = _NESTED.match(path)
+    return None if match is None or path.startswith(f"{HOODIE_DIR}/") else match[1]
+
+
+_DELTA_FILE = re.compile(r"[0-9]{20}\..+|_last_checkpoint", re.DOTALL)
+_NESTED = re.compile(
+    rf"(.+?)/(?:{re.escape(HOODIE_DIR)}/|{DELTA_LOG_DIR}/(?:{_DELTA_FILE.pattern})$"
+    rf"|{ICEBERG_METADATA_DIR}/[^/]+{re.escape(ICEBERG_METADATA_SUFFIX)}$)",
+    re.DOTALL,
+)
 _MANIFEST_PREFIX = "manifest_"
 _HISTORY_FILE = re.compile(r"([0-9]+)_([0-9]+)_([0-9])\.parquet")

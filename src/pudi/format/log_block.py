@@ -27,7 +27,7 @@ _LEAST = 4 + 4 + 4 + 8 + 4 + 8
 
 
 class BlockKind(IntEnum):
-    """What a block holds (HoodieLogBlock.HoodieLogBlockType)."""
+    """Kind of a log block (HoodieLogBlock.HoodieLogBlockType)."""
 
     COMMAND = 0
     DELETE = 1
@@ -38,7 +38,7 @@ class BlockKind(IntEnum):
 
     @property
     def is_data(self) -> bool:
-        """Whether it holds records."""
+        """Whether the block holds records."""
         return self in {BlockKind.AVRO, BlockKind.HFILE, BlockKind.PARQUET}
 
 
@@ -83,6 +83,7 @@ class LogBlock:
         path: the file, for messages.
         padded: the content and what follows it in the file, so that a decoder may look a few bytes further.
         unread: where the content is, when it's still to be read; then `content` is empty.
+        path_columns: values of partition columns that the table's files leave out, whatever the content says of them.
     """
 
     kind: BlockKind
@@ -92,6 +93,7 @@ class LogBlock:
     path: str | None = None
     padded: memoryview | None = field(default=None, repr=False, compare=False)
     unread: Unread | None = field(default=None, repr=False, compare=False)
+    path_columns: Mapping[str, str | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def size(self) -> int:
@@ -111,7 +113,7 @@ class LogBlock:
 
     @property
     def is_partial(self) -> bool:
-        """Whether its records have some of the table's columns only."""
+        """Whether the block's records have only some of the table's columns."""
         return self.headers.get(Header.IS_PARTIAL, "").lower() == "true"
 
     @property
@@ -215,7 +217,7 @@ def _whole_block(source: LogSource, at: int) -> int | None:
 
 
 def _next_magic(source: LogSource, at: int) -> int:
-    """Where the next block may begin; the bytes at `at` themselves are passed over."""
+    """Find the start of the next possible block after `at`."""
     begins = at + len(MAGIC) <= source.size and source.at(at, len(MAGIC)) == MAGIC
     return source.find(MAGIC, at + len(MAGIC) if begins else at + 1)
 

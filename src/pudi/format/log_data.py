@@ -25,11 +25,12 @@ from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parq
 CONTENT_VERSION = 3
 """Version of the content of Avro and delete blocks (HoodieLogBlock.version)."""
 
+_RECORD_KEY = "_hoodie_record_key"
 _INT = Struct(">i")
 _PREFIX = 8
 """Bytes before an Avro block's first record: version and count."""
 _SWELLS = 4
-"""How much larger than what encodes them Arrow's columns may be, about."""
+"""Estimated ratio between the size of Arrow columns and of their encoded bytes."""
 
 
 def decode_share(block: LogBlock, share: tuple[float, float], most: int) -> Iterator[pa.Table]:
@@ -62,12 +63,14 @@ def decode_data(block: LogBlock, columns: Collection[str] | None = None) -> pa.T
         CorruptError: the content is not what the schema says.
         NotSupportedError: a block with types that pudi's tables don't have.
     """
+    stored = _stored(block, columns)
     if block.kind is BlockKind.PARQUET:
-        return _decode_parquet(block, columns)
-    if block.kind is BlockKind.HFILE:
-        return _decode_hfile(block, columns)
-    begin, end = _spans(block)
-    return _decode_avro(block, begin, end, columns)
+        rows = _decode_parquet(block, stored)
+    elif block.kind is BlockKind.HFILE:
+        rows = _decode_hfile(block, stored)
+    else:
+        rows = _decode_avro(block, *_spans(block), stored)
+    return _whole(block, rows, columns)
 
 
 def decode_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
@@ -78,6 +81,31 @@ def decode_in_parts(block: LogBlock, columns: Collection[str] | None, most: int)
         columns: the top-level fields that are wanted; None for all.
         most: bytes of Arrow data that a part has, about; a block that hasn't more comes as it is.
     """
+    for rows in _in_parts(block, _stored(block, columns), most):
+        yield _whole(block, rows, columns)
+
+
+def _stored(block: LogBlock, columns: Collection[str] | None) -> Collection[str] | None:
+    """Return the columns to decode for the wanted ones: the rows of a block count if it has none of these."""
+    if columns is None or not block.path_columns:
+        return columns
+    return {name for name in columns if name not in block.path_columns} | {_RECORD_KEY}
+
+
+def _whole(block: LogBlock, rows: pa.Table, columns: Collection[str] | None) -> pa.Table:
+    """Return decoded rows with the partition columns of their path."""
+    values = block.path_columns
+    if not values:
+        return rows
+    kept = [name for name in rows.column_names if name not in values and (columns is None or name in columns)]
+    whole = rows.select(kept)
+    for name, value in values.items():
+        if columns is None or name in columns:
+            whole = whole.append_column(name, pa.repeat(pa.scalar(value, pa.string()), rows.num_rows))
+    return whole
+
+
+def _in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
     if block.kind is BlockKind.PARQUET:
         yield from _parquet_in_parts(block, columns, most)
         return
@@ -122,7 +150,7 @@ def block_schema(block: LogBlock) -> str:
 
 
 def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
-    """Where each record of an Avro block begins and ends in its content.
+    """Return the start and end of each record in the content of an Avro block.
 
     Raises:
         CorruptError: the records are more or longer than the content.

@@ -45,7 +45,7 @@ _FIXED = {Wrapper.NULL: 0, Wrapper.BOOLEAN: 1, Wrapper.FLOAT: 4, Wrapper.DOUBLE:
 _ALIKE = {13: Wrapper.DATE}
 """Union branches of array elements, besides those of single values: LocalDateWrapper."""
 DECIMAL_TYPE = pa.decimal128(30, 15)
-"""How DecimalWrapper stores a decimal, regardless of the column's scale."""
+"""Scale with which DecimalWrapper stores decimals, whatever the column's scale is."""
 
 _MAX_FIELDS = 64
 """Most ordering values of one delete."""
@@ -258,7 +258,7 @@ class _Walk:
 
 
 def _chosen(records: Records) -> np.ndarray:
-    """Where the deletes of a block's list begin: the first after the list's count, each other one where one ends."""
+    """Return the starts of a block's deletes: the first follows the count, each other one its predecessor."""
     if not records.size:
         return np.zeros(0, dtype=np.int64)
     candidates = np.flatnonzero(records.data[: records.size] == 2)  # a key that is there: branch 1

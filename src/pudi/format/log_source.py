@@ -16,13 +16,13 @@ class LogSource(Protocol):
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of bytes."""
 
     def at(self, start: int, length: int) -> memoryview:
         """Some that are there."""
 
     def find(self, text: bytes, start: int) -> int:
-        """Where a text comes next; the file's size where it doesn't."""
+        """Return the next position of `text`, or the file's size if there is none."""
 
 
 class HeldLog:
@@ -42,7 +42,7 @@ class HeldLog:
         return self._view[start : start + length]
 
     def find(self, text: bytes, start: int) -> int:
-        """Where a text comes next; the file's size where it doesn't."""
+        """Return the next position of `text`, or the file's size if there is none."""
         found = self._data.find(text, start)
         return self.size if found < 0 else found
 
@@ -71,7 +71,7 @@ class StoredLog:
         return self._buffer[begin : begin + length]
 
     def find(self, text: bytes, start: int) -> int:
-        """Where a text comes next; the file's size where it doesn't."""
+        """Return the next position of `text`, or the file's size if there is none."""
         while start < self.size:
             data = self._read(start, min(_SEARCH, self.size - start))
             found = data.find(text)

@@ -5,6 +5,7 @@ Source: MetadataPartitionType, HoodieIndexVersion.getCurrentVersion.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,6 +41,10 @@ class MetadataPartitionType:
         has_owners: whether each partition of the table may have its own file groups.
         first_v2: the first table version in which the index has version 2; None for never.
         since: the first table version that has such partitions.
+        companions: partitions that are made and dropped together with the index.
+        is_defined: whether `.hoodie/.index_defs/index.json` has an entry of the index.
+        has_methods: whether the `indexType` of that entry says how values are stored, instead of the kind of index.
+        function: the `indexFunction` that Hudi writes there; None for the index's own.
     """
 
     name: str
@@ -50,10 +55,19 @@ class MetadataPartitionType:
     has_owners: bool = False
     first_v2: int | None = None
     since: int = 6
+    companions: tuple[str, ...] = ()
+    is_defined: bool = True
+    has_methods: bool = False
+    function: str | None = None
 
     def includes(self, partition: str) -> bool:
         """Return whether a partition of the metadata table is of this type."""
         return partition == self.name or (self.is_named and partition.startswith(self.name))
+
+    @property
+    def index_name(self) -> str:
+        """The kind of index by name, as users and definitions spell it."""
+        return self.name.rstrip("_")
 
     def version(self, table_version: int) -> int:
         """Return the version of a new index of the type in a table of some version."""
@@ -62,9 +76,16 @@ class MetadataPartitionType:
 
 _TYPES: list[MetadataPartitionType] = [
     MetadataPartitionType(FILES, ("filesystemMetadata",)),
-    MetadataPartitionType(COLUMN_STATS, ("ColumnStatsMetadata",), group_prefix="col-stats-", first_v2=9),
+    MetadataPartitionType(
+        COLUMN_STATS,
+        ("ColumnStatsMetadata",),
+        group_prefix="col-stats-",
+        first_v2=9,
+        companions=(PARTITION_STATS,),
+        function=COLUMN_STATS,
+    ),
     MetadataPartitionType(PARTITION_STATS, ("ColumnStatsMetadata",), since=8),
-    MetadataPartitionType(BLOOM_FILTERS, ("BloomFilterMetadata",)),
+    MetadataPartitionType(BLOOM_FILTERS, ("BloomFilterMetadata",), is_defined=False),
     MetadataPartitionType(RECORD_INDEX, ("recordIndexMetadata",), has_owners=True),
     MetadataPartitionType(
         SECONDARY_INDEX_PREFIX,
@@ -75,7 +96,12 @@ _TYPES: list[MetadataPartitionType] = [
         since=8,
     ),
     MetadataPartitionType(
-        EXPRESSION_INDEX_PREFIX, ("BloomFilterMetadata", "ColumnStatsMetadata"), is_named=True, first_v2=9, since=8
+        EXPRESSION_INDEX_PREFIX,
+        ("BloomFilterMetadata", "ColumnStatsMetadata"),
+        is_named=True,
+        first_v2=9,
+        since=8,
+        has_methods=True,
     ),
 ]
 
@@ -100,6 +126,22 @@ def partition_type(partition: str) -> MetadataPartitionType:
     found = find_partition_type(partition)
     if found is None:
         raise NotSupportedError(f"the metadata table's partition {partition!r}: this release of pudi doesn't know it")
+    return found
+
+
+def companions_of(partition: str) -> tuple[str, ...]:
+    """Return the partitions that come with an index."""
+    known = find_partition_type(partition)
+    return () if known is None else known.companions
+
+
+def with_companions(partitions: Collection[str]) -> set[str]:
+    """Return partitions, and those that are made and dropped together with them."""
+    found = set(partitions)
+    for each in _TYPES:
+        family = {each.name, *each.companions}
+        if each.companions and family & found:
+            found |= family
     return found
 
 

@@ -16,7 +16,7 @@ Layout = Literal[1, 2]
 
 
 class Action(str, Enum):
-    """What an instant does to the table (HoodieTimeline)."""
+    """Action of an instant (HoodieTimeline)."""
 
     COMMIT = "commit"
     DELTACOMMIT = "deltacommit"
@@ -40,7 +40,13 @@ class Action(str, Enum):
         """
         return _COMPLETES_AS.get(self, self)
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether any process may run a pending plan of the action: a writer leaves such instants alone."""
+        return self in _PLANNED
 
+
+_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN})
 _COMPLETES_AS = {
     Action.COMPACTION: Action.COMMIT,
     Action.LOGCOMPACTION: Action.DELTACOMMIT,
@@ -49,7 +55,7 @@ _COMPLETES_AS = {
 
 
 class State(IntEnum):
-    """How far an instant has come, in the order of progress."""
+    """State of an instant, in the order of progress."""
 
     REQUESTED = 0
     INFLIGHT = 1
@@ -198,8 +204,9 @@ def _check_layout(layout: int) -> None:
 _FILE_ID = r"[a-zA-Z0-9-]+"
 _TOKEN = r"[0-9]+-[0-9]+-[0-9]+"
 _VERSION = r"0|[1-9][0-9]{0,9}"
-# file groups of a record index by partition bear the partition's escaped path
-_BASE_FILE = re.compile(r"([a-zA-Z0-9%-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
+# File groups of a record index by partition have the partition's path in their ids, of which only some characters are
+# escaped (PartitionPathEncodeUtils.escapeFileName).
+_BASE_FILE = re.compile(r"([a-zA-Z0-9-]+|record-index-[^._/]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
 _LOG_FILE = re.compile(rf"\.([^._/]+)_([^./]*)\.(log|archive)\.({_VERSION})(?:_({_TOKEN})(\.cdc)?)?")
 _NATIVE_LOG_FILE = re.compile(
     rf"{_FILE_ID}_[a-zA-Z0-9-]+_[0-9]{{14}}(?:[0-9]{{3}})?_[0-9]+\.[a-zA-Z0-9]+\.[a-zA-Z0-9]+"
@@ -316,7 +323,7 @@ def parse_data_file(name: str) -> BaseFileName | LogFileName | None:
 
 
 def group_file_prefixes(file_id: str) -> tuple[str, str]:
-    """What the names of a file group's base files and of its log files begin with."""
+    """Return the prefixes of a file group's base files and of its log files."""
     return f"{file_id}_", f".{file_id}_"
 
 
@@ -341,6 +348,11 @@ def shared_bucket_file_id(bucket: int, number: int) -> str:
         number: which file group of it; others before it were replaced.
     """
     return new_file_id(f"{bucket:08}-0000-0000-0000-000000000000", number)
+
+
+def is_shared_bucket(file_id: str) -> bool:
+    """Return whether a file id is one of `shared_bucket_file_id`, which each partition may have."""
+    return "-0000-0000-0000-000000000000" in file_id
 
 
 def bucket_of_file_id(file_id: str) -> int | None:

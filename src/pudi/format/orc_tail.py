@@ -35,7 +35,7 @@ _STREAMS, _STREAM_KIND, _STREAM_COLUMN, _PRESENT = 1, 1, 2, 0
 
 @dataclass(frozen=True, slots=True)
 class OrcStripe:
-    """Where a stripe is.
+    """Position and size of a stripe.
 
     Attributes:
         start: its first byte.

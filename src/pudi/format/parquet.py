@@ -34,7 +34,7 @@ WRITER_MODEL: Final = b"writer.model.name"
 
 @dataclass(frozen=True, slots=True)
 class FooterKeys:
-    """What Hudi keeps in the footer of a base file; each part may be missing.
+    """Hudi's entries in the footer of a base file; each may be missing.
 
     Attributes:
         min_key: least record key.
@@ -50,7 +50,7 @@ class FooterKeys:
 
 
 def read_footer_keys(metadata: pq.FileMetaData, *, path: str | None = None) -> FooterKeys:
-    """What Hudi keeps in a footer.
+    """Read Hudi's entries from a footer.
 
     Args:
         metadata: footer of the file.

@@ -66,7 +66,7 @@ class ColumnChunk:
 
     @property
     def only_dictionary(self) -> bool:
-        """Whether all its pages certainly refer to a dictionary."""
+        """Return whether all pages certainly refer to a dictionary."""
         kinds = [(page[1][1], page[2][1]) for page in self.metadata.get(13, _NO_ITEMS)[1].values]
         data = [encoding for kind, encoding in kinds if kind != _DICTIONARY_PAGE]
         return bool(data) and all(encoding in _BY_DICTIONARY for encoding in data)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PARQUET_ERRORS = (pa.ArrowException, OSError)
-"""What pyarrow raises where bytes are not Parquet, or a page is not what its checksum says."""
+"""Errors that pyarrow raises for bytes that aren't Parquet or a page with a wrong checksum."""
 
 
 def open_parquet(
@@ -60,7 +60,7 @@ def parquet_writer(sink: Any, schema: pa.Schema, codec: str, **settings: Any) ->
 def damaged_columns(
     file: pq.ParquetFile, columns: Collection[str] | None, groups: Sequence[int] | None = None
 ) -> list[str]:
-    """Those columns that can't be read, after a read of several failed: each is read once more, alone.
+    """Return the columns that can't be read, after a read of several failed: reads each one alone.
 
     Args:
         file: the file.

@@ -43,7 +43,7 @@ def encode_properties(properties: Mapping[str, str], comment: str, millis: int) 
 
 
 def decode_properties(data: bytes, *, path: str | None = None) -> dict[str, str]:
-    """What a properties file says.
+    """Decode a properties file.
 
     Args:
         data: content of the file.
@@ -94,7 +94,7 @@ def encode_table_properties(properties: Mapping[str, str], millis: int) -> bytes
 
 
 def decode_table_properties(data: bytes, *, path: str | None = None) -> dict[str, str]:
-    """What a table's properties file says, after its checksum was verified.
+    """Decode a table's properties file and verify its checksum.
 
     Args:
         data: content of the file.
@@ -138,7 +138,7 @@ def verify_table_checksum(properties: Mapping[str, str], *, path: str | None = N
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What makes a folder a partition (HoodiePartitionMetadata).
+    """Content of the file that marks a folder as a partition (HoodiePartitionMetadata).
 
     Attributes:
         commit_time: instant that made the partition.
@@ -160,7 +160,7 @@ def encode_partition_metadata(metadata: PartitionMetadata, millis: int) -> bytes
 
 
 def decode_partition_metadata(data: bytes, *, path: str | None = None) -> PartitionMetadata:
-    """What a partition's metadata file says.
+    """Decode a partition's metadata file.
 
     Args:
         data: content of the file.

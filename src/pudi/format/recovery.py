@@ -1,4 +1,4 @@
-"""What savepoints and restores say: Avro bytes in and out.
+"""Encode and decode savepoints, restore plans and restore metadata.
 
 Source: HoodieSavepointMetadata, HoodieRestorePlan, HoodieRestoreMetadata.
 """
@@ -21,7 +21,7 @@ _PLAN_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What a restore is to undo (HoodieRestorePlan).
+    """Plan of a restore (HoodieRestorePlan).
 
     Attributes:
         target: requested time of the instant to which the table is restored.

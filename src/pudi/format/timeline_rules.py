@@ -1,4 +1,4 @@
-"""What the two layouts of a timeline differ in for those who read and write a table (TimelineLayoutVersion).
+"""Differences between the two timeline layouts that readers and writers must know (TimelineLayoutVersion).
 
 The encoding of instants and archives differs too: `pudi.format` and `pudi.timeline` know that by the layout itself.
 """
@@ -23,7 +23,7 @@ class TimelineRules:
 
     @property
     def logs_name_their_commit(self) -> bool:
-        """Whether the name of a log file holds the instant that wrote it.
+        """Whether the name of a log file contains the instant that wrote it.
 
         A log file then belongs to the slice that is the latest when the instant completes, is written by it alone, and
         is deleted when the instant is rolled back. In layout 1 the name holds the instant of the slice's base, several
@@ -33,27 +33,27 @@ class TimelineRules:
 
     @property
     def logs_name_their_slice(self) -> bool:
-        """Whether the name of a log file holds the instant of its slice's base instead, see above."""
+        """Whether the name of a log file contains the instant of its slice's base file instead."""
         return not self.logs_name_their_commit
 
     @property
     def has_completion_times(self) -> bool:
-        """Whether instants say when they completed; in layout 1 only the requested time can be relied on."""
+        """Whether instants have completion times; in layout 1 only the requested time is reliable."""
         return self.layout == 2
 
     @property
     def names_repeat(self) -> bool:
-        """Whether instants of a metadata table that is created again may be named like those of the former one."""
+        """Whether instants of a recreated metadata table may have the names of earlier ones."""
         return not self.has_completion_times
 
     @property
     def services_have_suffixes(self) -> bool:
-        """Whether a service of a metadata table takes the time of the newest deltacommit, with digits behind it."""
+        """Whether a service of a metadata table takes the newest deltacommit's time with a suffix of digits."""
         return self.layout == 1
 
     @property
     def has_record_positions(self) -> bool:
-        """Whether log blocks may hold the positions of their records in the base file, and changed columns only."""
+        """Whether log blocks may contain record positions and partial records."""
         return self.layout == 2
 
     @property

@@ -1,4 +1,4 @@
-"""Where an ingestion has got to, as commits say it: Hudi Streamer's keys, so that either program goes on.
+"""Read and write the checkpoints of ingestions in commits, by Hudi Streamer's keys, so that either program goes on.
 
 Sources: StreamerCheckpointV1, StreamerCheckpointV2, StreamerCheckpointUtils of Apache Hudi 1.2.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import Action
 from pudi.timeline import Timeline
@@ -24,14 +24,14 @@ SEEN: Final = "pudi.ingest.seen"
 COMPLETION: Final = "pudi.ingest.completion"
 """pudi's own key: completion time of the commit of another table whose requested time stands under the first key."""
 EARLIEST: Final = "earliest"
-"""As a checkpoint: begin with all that the source has."""
+"""Checkpoint that begins with all that the source has."""
 _SINCE: Final = 8
 """Table version from which on the second key is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where to go on.
+    """Place in a source where an ingestion goes on.
 
     Attributes:
         value: the source's own text; None for the beginning.

@@ -20,7 +20,7 @@ _DATABASES: Final = {
     "postgres": ("PostgresDebeziumAvroPayload", {"_event_lsn": "lsn", "_event_tx_id": "txId"}),
     "mysql": ("MySqlDebeziumAvroPayload", {"_event_bin_file": "file", "_event_pos": "pos"}),
 }
-"""By database: the payload class that merges its events, and columns with the field of `source` that each has."""
+"""Databases, each with the payload class that merges its events, and with columns and their fields of `source`."""
 _ROW: Final = "\0number"
 
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pudi.context import FileInfo, Storage
-from pudi.errors import InvalidArgumentError, NotFoundError, SchemaError
+from pudi.errors import InvalidArgumentError, NotFoundError
+from pudi.filegroup.nested import check_is_loose
 from pudi.ingest.checkpoints import Checkpoint
-from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed
+from pudi.ingest.parsing import PARSERS, CsvOptions, together
 from pudi.ingest.source import Batch
-from pudi.ingest.spark_files import TEXT_FORMATS, frame_of, with_bad_apart
+from pudi.ingest.spark_files import frame_of
 from pudi.storage import LocalStorage, executor_of, open_storage
 
 _IGNORED: Final = (".", "_")
@@ -39,8 +40,6 @@ class FileSource:
         max_bytes: bytes of files that one batch takes, unless a single file has more.
         csv: how CSV files are written.
         storage_options: credentials and settings of the storage.
-        bad_apart: whether Spark keeps bad records apart, which takes a pass over the files before the write; else they
-            fail the batch. An `Ingestion` with an error table decides so itself.
 
     Raises:
         InvalidArgumentError: another format.
@@ -51,7 +50,6 @@ class FileSource:
     max_bytes: int = _BATCH_BYTES
     csv: CsvOptions = field(default_factory=CsvOptions)
     storage_options: Mapping[str, str] | None = None
-    bad_apart: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in PARSERS:
@@ -76,34 +74,12 @@ class FileSource:
         reached = replace(after, value=str(newest), version=2, seen=seen)
         origin = f"{len(chosen)} file{'' if len(chosen) == 1 else 's'} of {storage.root}"
         more = len(chosen) < len(waiting)
-        if spark is not None and self.bad_apart and self.format in TEXT_FORMATS:
-            data, bad, done = with_bad_apart(storage, chosen, self.format, schema, self.csv, spark)
-            return Batch(data, reached, bad, more, origin, done=done)
         if spark is not None:
-            data = frame_of(storage, chosen, self.format, schema, self.csv, spark)
-            return Batch(data, reached, (), more, origin)
+            data, bad = frame_of(storage, chosen, self.format, schema, self.csv, spark)
+            return Batch(data, reached, bad, more, origin)
         parsed = executor_of(storage).map(lambda each: PARSERS[self.format](storage, each, schema, self.csv), chosen)
         bad = tuple(record for each in parsed for record in each.bad)
         return Batch(together(parsed, [each.path for each in chosen], storage.root), reached, bad, more, origin)
-
-
-def together(parsed: Sequence[Parsed], names: Sequence[str], root: str) -> pa.Table:
-    """Return the records of several files as one table; a column that some lack is null there.
-
-    Raises:
-        SchemaError: a column has types that don't go together; names the file.
-    """
-    whole = parsed[0].rows
-    for each, name in zip(parsed[1:], names[1:], strict=True):
-        try:
-            whole = pa.concat_tables([whole, each.rows], promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(
-                f"its columns don't go together with those of the files before ({error}): give a schema",
-                table=root,
-                path=name,
-            ) from error
-    return whole
 
 
 def _waiting(storage: Storage, after: Checkpoint) -> list[FileInfo]:
@@ -111,6 +87,7 @@ def _waiting(storage: Storage, after: Checkpoint) -> list[FileInfo]:
 
     Raises:
         InvalidArgumentError: the checkpoint is none of files.
+        NotSupportedError: there is a table of Hudi, Delta or Iceberg in the folder.
     """
     since = int(after.value) if after.value and after.value.isdecimal() else -1
     if (after.value and since < 0) or since > _LATEST_MS:
@@ -119,9 +96,12 @@ def _waiting(storage: Storage, after: Checkpoint) -> list[FileInfo]:
             table=storage.root,
         )
     seen = set(after.seen)
+    listed = list(storage.list())
+    for each in listed:
+        check_is_loose(storage.root, each.path)
     found = [
         each
-        for each in storage.list()
+        for each in listed
         if each.modified_ms >= since
         and not (each.modified_ms == since and (not seen or each.path in seen))
         and not any(part.startswith(_IGNORED) for part in each.path.split("/"))

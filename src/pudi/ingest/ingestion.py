@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action import CommitResult
-from pudi.action.sole_progress import SoleProgress, is_gone
+from pudi.client import CommitResult
+from pudi.commit.sole_progress import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame
@@ -30,7 +29,7 @@ from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
-from pudi.table.create import first_write
+from pudi.table.create import check_engine, first_write
 
 OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite", "delete")
 _ERROR_COLUMNS: Final = pa.schema(
@@ -170,35 +169,18 @@ class Ingestion:
         if self._progress is None:
             self._progress = SoleProgress(is_stated, set() if table is None else _commits(table))
         after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
-        with self._advice():
-            batch = self._source().next(after, self._columns(table), self.spark)
-            if batch is None:
-                return None
-            try:
-                done = self._taken_in(batch, table, began, at)
-            finally:
-                if batch.done is not None:
-                    batch.done()
+        batch = self.source.next(after, self._columns(table), self.spark)
+        if batch is None:
+            return None
+        try:
+            done = self._taken_in(batch, table, began, at)
+        finally:
+            if batch.done is not None:
+                batch.done()
         self._reached = batch.checkpoint
         if self.report is not None:
             self.report(done)
         return done
-
-    @contextmanager
-    def _advice(self) -> Iterator[None]:
-        """Say what to do about a record that Spark can't parse: it names neither file nor line."""
-        try:
-            yield
-        except CorruptError as error:
-            texts = isinstance(self.source, FileSource) and self.source.format in TEXT_FORMATS
-            if texts and self.spark is not None and self.error_table is None:
-                error.message += ". Mend it, or give an error table, which takes it with its file and line"
-            raise
-
-    def _source(self) -> Source:
-        """Return the source, which keeps bad records apart where they are kept."""
-        apart = self.error_table is not None and isinstance(self.source, FileSource)
-        return replace(self.source, bad_apart=True) if apart else self.source  # type: ignore[type-var]
 
     def _taken_in(self, batch: Batch, table: Table | None, began: float, at: str) -> BatchReport:
         clock = self.context.clock
@@ -214,6 +196,7 @@ class Ingestion:
             deleted = self._noted(table._write(gone, Operation.DELETE, self.options, extra, None, self._progress))
         if data is not None:
             if table is None:
+                check_engine(data, str(self.target))
                 table = self._create(data)
                 with first_write(table):
                     result = self._write(table, data, batch)
@@ -276,7 +259,7 @@ class Ingestion:
         return data, bad
 
     def _place(self, bad: BadRecord) -> str:
-        """Where a bad record is in its source, for an error; Spark doesn't always say."""
+        """Return the place of a bad record in its source, for an error; Spark doesn't always tell."""
         lines = isinstance(self.source, FileSource) and self.source.format in TEXT_FORMATS
         return "" if bad.position < 0 else f" at {'line' if lines else 'position'} {bad.position}"
 

@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
 from pudi.context import FileInfo, Storage
-from pudi.errors import CorruptError, PudiError
+from pudi.errors import CorruptError, PudiError, SchemaError
 from pudi.filegroup.foreign import ForeignFile
 from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
@@ -27,13 +27,15 @@ MOST_BAD: Final = 1000
 """Bad records that are reported one by one in one file: a file with more is damaged as a whole."""
 _ROW: Final = re.compile(r" in row \d+$")
 """Ends Arrow's errors; it counts in what was parsed together."""
+_CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+"""Compressions of text, by the end of a file's name."""
 MOST_SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """How CSV files are written.
+    """Options of CSV files.
 
     Attributes:
         header: whether the first line names the columns; without, a schema does.
@@ -94,7 +96,7 @@ def _avro(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOpti
 
 
 def _json(storage: Storage, file: FileInfo, schema: pa.Schema | None, _: CsvOptions) -> Parsed:
-    return parse_json(storage.read(file.path).split(b"\n"), range(1, 1 << 62), schema, file.path, storage.root)
+    return parse_json(_text(storage, file).split(b"\n"), range(1, 1 << 62), schema, file.path, storage.root)
 
 
 def parse_json(
@@ -183,11 +185,11 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
     typed = {} if schema is None else dict.fromkeys(schema.names, pa.string())
     try:
         rows = pa_csv.read_csv(
-            pa.BufferReader(storage.read(file.path)),
+            pa.BufferReader(_text(storage, file)),
             pa_csv.ReadOptions(
                 use_threads=False, column_names=names or None, autogenerate_column_names=not csv.header and not names
             ),
-            pa_csv.ParseOptions(delimiter=csv.delimiter, invalid_row_handler=refuse),
+            pa_csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True, invalid_row_handler=refuse),
             pa_csv.ConvertOptions(column_types=typed, strings_can_be_null=True, null_values=["", "null", "NULL"]),
         )
     except pa.ArrowInvalid as error:
@@ -238,6 +240,25 @@ def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]
     return found
 
 
+def together(parsed: Sequence[Parsed], names: Sequence[str], root: str) -> pa.Table:
+    """Return the records of several files as one table; a column that some lack is null there.
+
+    Raises:
+        SchemaError: a column has types that don't go together; names the file.
+    """
+    whole = parsed[0].rows
+    for each, name in zip(parsed[1:], names[1:], strict=True):
+        try:
+            whole = pa.concat_tables([whole, each.rows], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(
+                f"its columns don't go together with those of the files before ({error}): give a schema",
+                table=root,
+                path=name,
+            ) from error
+    return whole
+
+
 def check_count(bad: Sequence[object], source: str, root: str) -> None:
     """Refuse a source with too many bad records; raises CorruptError."""
     if len(bad) > MOST_BAD:
@@ -248,10 +269,22 @@ def check_count(bad: Sequence[object], source: str, root: str) -> None:
         )
 
 
+def _text(storage: Storage, file: FileInfo) -> bytes:
+    """Read a file of text, which its name may say to be compressed."""
+    content, codec = storage.read(file.path), _CODECS.get(file.path.rpartition(".")[2].lower())
+    if codec is None:
+        return content
+    try:
+        text: bytes = pa.CompressedInputStream(pa.BufferReader(content), codec).read()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(storage, file, error) from error
+    return text
+
+
 def _damaged(storage: Storage, file: FileInfo, error: object) -> CorruptError:
     text = f"the file can't be read: {str(error)[:500]}"
     return CorruptError(text, table=storage.root, path=file.path)
 
 
 PARSERS: Final[Mapping[str, Parser]] = {"parquet": _parquet, "json": _json, "csv": _csv, "avro": _avro, "orc": _orc}
-"""How files are parsed, by format."""
+"""Parsers of files by format."""

@@ -18,7 +18,7 @@ from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
 
 _PREFIX: Final = struct.Struct(">bI")
-"""What an event begins with: 0, and the id of its schema (Confluent's wire format)."""
+"""Header of an event: 0, and the id of its schema (Confluent's wire format)."""
 _MISSING: Final = 404
 _NUMBERS: Final = {
     "timeout",

@@ -1,16 +1,16 @@
-"""What a batch of an ingestion has done, for people and monitors."""
+"""Report what a batch of an ingestion has done, for people and monitors."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 
-from pudi.action import CommitResult
+from pudi.client import CommitResult
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What a batch has done.
+    """Report of a batch.
 
     Attributes:
         at: when it began, ISO text in UTC.

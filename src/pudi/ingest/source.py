@@ -1,4 +1,4 @@
-"""What an ingestion takes in: batches, each with the checkpoint after it."""
+"""Define sources of ingestions: they give batches, each with the checkpoint after it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Batch:
 
 
 class Source(Protocol):
-    """Where records come from. Two calls with one checkpoint give the same records, or more."""
+    """A source of records. Two calls with one checkpoint give the same records, or more."""
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
         """Return the records that follow a checkpoint; None if there are none yet.

@@ -1,119 +1,150 @@
-"""Files of records on Spark: a lazy frame, and the records that are none apart from it."""
+"""Files of records on Spark: a lazy frame of what the parsers of this machine make of them, in Python workers."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+import json
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from pudi.context import FileInfo, Storage
 from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
-from pudi.engine.spark.session import functions, spark_errors
-from pudi.errors import CorruptError, NotSupportedError
-from pudi.ingest.parsing import MOST_BAD, MOST_SHOWN, CsvOptions, check_count
+from pudi.engine.spark.read_tasks import task_count
+from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
+from pudi.errors import CorruptError, NotSupportedError, PudiError, UnavailableError
+from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed, together
 from pudi.ingest.source import BadRecord
-from pudi.schema.spark_types import arrow_to_spark_ddl, quote
+from pudi.schema import arrow_to_spark_json, normalise
+from pudi.schema.spark_types import quote
 
-_CORRUPT: Final = "_pudi_corrupt_record"
-_FILE: Final = "_pudi_file"
 TEXT_FORMATS: Final = frozenset({"json", "csv"})
 """Formats whose records can be bad one by one."""
+_BY_SPARK: Final = frozenset({"parquet", "orc"})
+"""Formats that Spark's own readers read: they have types and names."""
+_BATCH_ROWS: Final = 10_000
+"""Records that a worker hands to Spark at once."""
 _MOST_WITHOUT_KEY: Final = 100_000
 """Records without a key that the driver takes."""
-_MOST_SEARCHED: Final = 64 << 20
-"""Bytes of a file in which this process looks for the lines of bad records."""
 
 
 def frame_of(
-    storage: Storage,
-    files: Sequence[FileInfo],
-    format: str,
-    schema: pa.Schema | None,
-    csv: CsvOptions,
-    spark: Any,
-    mode: str = "FAILFAST",
-) -> Any:
-    """Return the records of files as a lazy frame.
+    storage: Storage, files: Sequence[FileInfo], format: str, schema: pa.Schema | None, csv: CsvOptions, spark: Any
+) -> tuple[Any, tuple[BadRecord, ...]]:
+    """Return the records of files as a lazy frame, and those that are bad.
+
+    Files without types are parsed twice, in Python workers: to find out columns and bad records, and when the frame is
+    evaluated. Each file is parsed as a whole by one task.
 
     Args:
         storage: where the files are.
         files: the files.
         format: their format.
-        schema: columns to read texts as; None to find them out.
+        schema: columns to read texts as; others are found out.
         csv: how CSV files are written.
         spark: the session.
-        mode: what Spark does about bad records; with PERMISSIVE the frame has them, with their text in a column.
 
     Raises:
-        NotSupportedError: Spark can't read them.
-        CorruptError: without a schema, one of their records can't be parsed.
+        NotSupportedError: workers can't read them.
+        CorruptError: a file is damaged, or too many of its records are bad.
+        SchemaError: columns of the files don't go together, or have types that tables can't hold.
     """
     root = hadoop_root(storage)
-    if root is None or format == "avro":
-        what = "Avro files" if root is not None else "files of this storage"
-        raise NotSupportedError(f"Spark can't read {what}: ingest without spark", table=storage.root)
+    if format in _BY_SPARK:
+        if root is None:
+            raise NotSupportedError("Spark can't read files of this storage: ingest without spark", table=storage.root)
+        with spark_errors(storage.root, "looking at the files"):
+            reader = spark.read.options(**hadoop_options(storage)).option("mergeSchema", "true").format(format)
+            return reader.load([f"{root}/{each.path}" for each in files]), ()
+    numbers = spark.range(0, len(files), 1, task_count(len(files), sum(each.size for each in files)))
+    parsing = _Parsing(storage, tuple(files), format, schema, csv)
     with spark_errors(storage.root, "looking at the files"):
-        return _frame_of(
-            spark, hadoop_options(storage), [f"{root}/{each.path}" for each in files], format, schema, csv, mode
-        )
+        rows = in_workers(numbers, _Looks(parsing).run, _LOOKED).collect()
+    looked: list[_Looked] = [pickle.loads(bytes(row["found"])) for row in sorted(rows, key=lambda row: row["number"])]
+    if len(looked) != len(files):
+        raise UnavailableError("Spark lost or doubled tasks; nothing was written", table=storage.root)
+    for each in looked:
+        if each.error is not None:
+            raise each.error
+    empty = [Parsed(each.columns.empty_table()) for each in looked]
+    columns = _with_types(together(empty, [each.path for each in files], storage.root).schema, schema)
+    wanted = struct_type(json.loads(arrow_to_spark_json(columns)))
+    bad = tuple(record for each in looked for record in each.bad)
+    with spark_errors(storage.root, "looking at the files"):
+        return in_workers(numbers, _Records(parsing, columns).run, wanted), bad
 
 
-def _frame_of(
-    spark: Any,
-    options: Mapping[str, str],
-    paths: Sequence[str],
-    format: str,
-    schema: pa.Schema | None,
-    csv: CsvOptions,
-    mode: str,
-) -> Any:
-    reader = spark.read.options(**options).format(format)
-    if format == "csv":
-        reader = reader.options(header=csv.header, sep=csv.delimiter)
-    if format not in TEXT_FORMATS:
-        return reader.load(paths)
-    reader = reader.option("mode", mode).option("columnNameOfCorruptRecord", _CORRUPT)
-    if schema is None and (format == "csv" or mode == "PERMISSIVE"):
-        reader = reader.option("inferSchema", "true")
-    if mode != "PERMISSIVE":
-        return (reader if schema is None else reader.schema(arrow_to_spark_ddl(schema))).load(paths)
-    if schema is not None:
-        return reader.schema(f"{arrow_to_spark_ddl(schema)}, `{_CORRUPT}` STRING").load(paths)
-    return reader.schema(reader.load(paths).drop(_CORRUPT).schema.add(_CORRUPT, "string")).load(paths)
+@dataclass(frozen=True, slots=True)
+class _Parsing:
+    """Parses files by number; the arguments are those of `frame_of`."""
+
+    storage: Storage
+    files: tuple[FileInfo, ...]
+    format: str
+    schema: pa.Schema | None
+    csv: CsvOptions
+
+    def parsed(self, number: int) -> Parsed:
+        """Parse a file."""
+        return PARSERS[self.format](self.storage, self.files[number], self.schema, self.csv)
 
 
-def with_bad_apart(
-    storage: Storage, files: Sequence[FileInfo], format: str, schema: pa.Schema | None, csv: CsvOptions, spark: Any
-) -> tuple[Any, tuple[BadRecord, ...], Callable[[], object]]:
-    """Return the records of texts as a frame, the bad ones, and a function to call when all is done.
+_LOOKED: Final = "number BIGINT, found BINARY"
 
-    The session keeps the records meanwhile: Spark finds records bad only by the columns that a query reads.
 
-    Raises:
-        CorruptError: too many records of one file are bad.
-        NotSupportedError: Spark can't read the files.
-    """
-    functions_ = functions(spark)
-    whole = frame_of(storage, files, format, schema, csv, spark, "PERMISSIVE")
-    whole = whole.withColumn(_FILE, functions_.col("_metadata.file_path")).persist()
-    try:
-        found = whole.where(functions_.col(_CORRUPT).isNotNull()).select(_FILE, _CORRUPT)
-        by_file: dict[str, list[str]] = defaultdict(list)
-        for name, text in found.limit(MOST_BAD * len(files) + 1).collect():
-            by_file[_path_of(name, files)].append(text)
-        sizes, bad = {each.path: each.size for each in files}, list[BadRecord]()
-        for path, texts in sorted(by_file.items()):
-            check_count(texts, path, storage.root)
-            bad += _placed(storage, path, sizes.get(path, 0), texts, format)
-    except BaseException:
-        whole.unpersist()
-        raise
-    good = whole.where(functions_.col(_CORRUPT).isNull()).drop(_CORRUPT, _FILE)
-    return good, tuple(bad), whole.unpersist
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """Columns and bad records that a worker found in a file, or the reason why it can't be read."""
+
+    columns: pa.Schema
+    bad: tuple[BadRecord, ...]
+    error: PudiError | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """Finds out the columns and the bad records of files."""
+
+    parsing: _Parsing
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `_LOOKED` for numbers of files."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                try:
+                    parsed = self.parsing.parsed(number)
+                    found = _Looked(parsed.rows.schema, parsed.bad, None)
+                except PudiError as error:
+                    found = _Looked(pa.schema([]), (), error)
+                columns = [pa.array([number], pa.int64()), pa.array([pickle.dumps(found)], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, names=["number", "found"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Hands on the records of files, in the columns of all files."""
+
+    parsing: _Parsing
+    columns: pa.Schema
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Records for numbers of files."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                rows = self.parsing.parsed(number).rows
+                names = [self.parsing.files[number].path] * 2
+                whole = together([Parsed(self.columns.empty_table()), Parsed(rows)], names, self.parsing.storage.root)
+                yield from whole.select(self.columns.names).cast(self.columns).to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _with_types(found: pa.Schema, known: pa.Schema | None) -> pa.Schema:
+    """Return columns in types of tables; those that are null everywhere get the known type, or are left out."""
+    types = {} if known is None else {each.name: each.type for each in known}
+    kept = [each.with_type(types.get(each.name, each.type)) if pa.types.is_null(each.type) else each for each in found]
+    return normalise(pa.schema([each.with_nullable(True) for each in kept if not pa.types.is_null(each.type)]))
 
 
 def without_keys(data: Any, keys: Sequence[str]) -> tuple[Any, list[str]]:
@@ -135,30 +166,3 @@ def without_keys(data: Any, keys: Sequence[str]) -> tuple[Any, list[str]]:
             f"more than {_MOST_WITHOUT_KEY:,} records have no record key ({', '.join(keys)}): it isn't one of these"
         )
     return (data.where(~lost), found) if found else (data, found)
-
-
-def _path_of(uri: str, files: Sequence[FileInfo]) -> str:
-    """Return the path of the file that Spark names by a URI."""
-    name = unquote(uri)
-    return max((each.path for each in files if name.endswith(f"/{each.path}")), key=len, default=name)
-
-
-def _placed(storage: Storage, path: str, size: int, texts: Sequence[str], format: str) -> list[BadRecord]:
-    """Return bad records with the numbers of their lines, which Spark doesn't say.
-
-    Records that aren't a line of the file as it is (of a compressed one, or with line breaks), and those of files that
-    are too large to search here, get numbers from -1 down.
-    """
-    wanted = {text.encode() for text in texts}
-    lines: dict[bytes, list[int]] = defaultdict(list)
-    content = storage.read(path) if size <= _MOST_SEARCHED else b""
-    for number, line in enumerate(content.split(b"\n"), 1):  # only in files with bad records
-        if (stripped := line.rstrip(b"\r")) in wanted:
-            lines[stripped].append(number)
-    found, unknown = [], 0
-    why = f"Spark can't read it as {format.upper()} with the columns that are expected"
-    for text in sorted(texts):
-        places = lines[text.encode()]
-        unknown -= not places
-        found.append(BadRecord(path, places.pop(0) if places else unknown, text[:MOST_SHOWN], why))
-    return sorted(found, key=lambda each: each.position)

@@ -1,4 +1,4 @@
-"""What happens to records between source and table: functions of a user, or a SQL query."""
+"""Transform records between source and table, by functions of a user or a SQL query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
     duckdb = lazy_module("duckdb")
 
 SOURCE: Final = "<SRC>"
-"""What a query calls the records (SqlQueryBasedTransformer)."""
+"""Name of the records in a query (SqlQueryBasedTransformer)."""
 _VIEW: Final = "pudi_ingested"
 
 Transform = Callable[[Any], Any]

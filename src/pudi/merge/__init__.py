@@ -1,4 +1,4 @@
-"""Which version wins: the merge modes, columnar. Arrow tables of record versions enter, winners leave."""
+"""Decide which version of a record wins, on whole Arrow columns."""
 
 from pudi.merge.deletes import DELETED, check_delete_marker
 from pudi.merge.mergers import MergeContext, RecordMerger, register_merger, registered_merger

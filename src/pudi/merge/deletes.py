@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +13,9 @@ from pudi.errors import NotSupportedError, SchemaError
 
 DELETED = "_hoodie_is_deleted"
 """Boolean column that marks a record as a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
+
+INTERNAL = "_pudi_"
+"""Beginning of the names of columns that pudi adds while it works."""
 
 OPERATION = "_hoodie_operation"
 """Column of change logs that says what a record does (HoodieRecord.OPERATION_METADATA_FIELD)."""
@@ -25,7 +30,7 @@ def delete_columns(rows: pa.Table, marker: tuple[str, str] | None) -> list[str]:
 
 
 def delete_mask(rows: pa.Table, marker: tuple[str, str] | None) -> np.ndarray:
-    """For each record whether it's a delete (RecordContext.isDeleteRecord).
+    """Return a mask of the records that are deletes (RecordContext.isDeleteRecord).
 
     Args:
         rows: records.
@@ -46,6 +51,31 @@ def with_flag(rows: pa.Table, deleted: np.ndarray) -> pa.Table:
     if DELETED in rows.column_names:
         return rows.set_column(rows.column_names.index(DELETED), DELETED, flag)
     return rows.append_column(DELETED, flag)
+
+
+def check_given_columns(data: pa.Schema, known: Collection[str], table: str) -> None:
+    """Refuse a batch whose column `DELETED` is no boolean, or with new columns of names that pudi needs for its own.
+
+    Args:
+        data: the batch's columns.
+        known: the table's columns.
+        table: the table's location.
+
+    Raises:
+        SchemaError: there is such a column.
+    """
+    for field in data:
+        name, kind = field.name, field.type
+        if name == DELETED and not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+            raise SchemaError(
+                f"column {DELETED} is {kind}: it marks deletes and must be boolean; cast it, so that true stands for a "
+                "delete",
+                table=table,
+            )
+        if name.startswith(INTERNAL) and name not in known:
+            raise SchemaError(
+                f"column {name}: names that begin with {INTERNAL} are pudi's own while it works; rename it", table=table
+            )
 
 
 def check_delete_marker(marker: tuple[str, str] | None, schema: pa.Schema, *, table: str) -> None:

@@ -34,7 +34,7 @@ class MergeContext:
 
 
 class RecordMerger(ABC):
-    """Which version of a record stands: the user's own rule, over Arrow.
+    """Decide which version of a record wins by a rule of the user's own, on Arrow batches.
 
     One instance serves all threads of the process and is pickled to Spark workers, so it must hold nothing but
     settings. pudi applies the same rule to the records of one batch, to a batch and stored records, and to log files
@@ -129,7 +129,7 @@ def registered_merger(strategy_id: str) -> RecordMerger | None:
 
 
 def named(merger: RecordMerger) -> str:
-    """What messages call a merger."""
+    """Return the name of a merger for messages."""
     return f"{type(merger).__qualname__} ({merger.strategy_id})"
 
 
@@ -261,7 +261,7 @@ def _judged(said: pa.RecordBatch, older: pa.RecordBatch, newer: pa.RecordBatch) 
 
 
 def _same(rows: pa.Table, side: pa.RecordBatch, deleted: np.ndarray) -> np.ndarray:
-    """Which rows are those of one side, in all columns; of a delete no column counts."""
+    """Return a mask of the rows that equal one side in all columns; columns of deletes don't count."""
     flags = np.array(pc.fill_null(side[DELETED], False), dtype=bool)
     if set(side.schema.names) != set(rows.column_names):
         return np.zeros(rows.num_rows, dtype=bool)

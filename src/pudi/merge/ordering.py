@@ -42,7 +42,7 @@ def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = 
 
 
 def is_default(values: pa.ChunkedArray) -> np.ndarray:
-    """For each ordering value whether it's Hudi's default one, which stands for none (OrderingValues.isDefault)."""
+    """Return a mask of Hudi's default ordering values, which stand for a missing one (OrderingValues.isDefault)."""
     mask = mask_of(values.is_null())
     if values.type in _INTS:
         mask |= mask_of(pc.equal(values.cast(pa.int32()), 0))

@@ -40,7 +40,7 @@ class Overlay:
 
     @property
     def updated(self) -> int:
-        """How many base rows are replaced by a newer version."""
+        """Number of base rows that a newer version replaces."""
         return int(np.count_nonzero(self.taken_from >= 0))
 
 
@@ -153,7 +153,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np.ndarray]:
-    """For each base row the newer row of its key, or -1; and the base rows that have one."""
+    """Return for each base row the position of its newer row, or -1, and the base rows that have one."""
     partner = _by_place(base[key], newer[key]) if pa.types.is_integer(base.schema.field(key).type) else None
     if partner is None:
         found = pc.index_in(base[key], value_set=_whole(newer[key]))
@@ -162,7 +162,7 @@ def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np
 
 
 def _by_place(base: pa.ChunkedArray, newer: pa.ChunkedArray) -> np.ndarray | None:
-    """For each base row the newer row of its number, or -1; None where base rows aren't numbered without gaps."""
+    """Return for each base row the position of its newer row, or -1; None if base rows have gaps in their numbers."""
     stored, wanted = np.asarray(base), np.asarray(newer)
     if not len(stored) or np.any(np.diff(stored) != 1):
         return None
@@ -174,7 +174,7 @@ def _by_place(base: pa.ChunkedArray, newer: pa.ChunkedArray) -> np.ndarray | Non
 
 
 def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overlay:
-    """Which version wins, where versions are never mixed."""
+    """Apply versions by a rule that never mixes them."""
     partner, hit = _partners(base, newer.rows, key)
     certain = newer.unconditional[partner[hit]]
     if rule.compares and not certain.all():

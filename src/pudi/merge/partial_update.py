@@ -15,6 +15,7 @@ from pudi.merge.ordering import mask_of
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
 from pudi.merge.versions import Versions, in_one
 from pudi.schema import META_FIELDS
+from pudi.schema.arrays import take
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Mixed:
 
 
 def newer_stands(older: Versions, newer: Versions, rule: MergeRule) -> np.ndarray:
-    """Which newer versions win over the older ones, row by row, by commit time or event time.
+    """Return a mask of the newer versions that win over the older ones, row by row, by commit time or event time.
 
     An unconditional delete beats anything older and loses to anything newer; only that a delete is followed by another
     doesn't take its being unconditional away (BufferedRecordMergerFactory.deltaMergeDeleteRecord).
@@ -87,7 +88,7 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
 
 
 def _gaps(values: pa.ChunkedArray, name: str, rule: MergeRule) -> np.ndarray:
-    """Where a value of the winner gives way to the loser's (PartialUpdateHandler)."""
+    """Return a mask of the winner's values that give way to the loser's (PartialUpdateHandler)."""
     kind = values.type
     if rule.partial_update is PartialUpdate.IGNORE_DEFAULTS:
         gaps = mask_of(values.is_null())
@@ -115,13 +116,13 @@ def _chosen(older: pa.Table, newer: pa.Table, taken: dict[str, np.ndarray]) -> p
             columns.update({name: older[name] for name in names})
         else:
             places = pa.array(np.arange(len(mask)) + np.where(mask, len(mask), 0))
-            both = pa.concat_tables([older.select(names), newer.select(names)]).take(places)
+            both = take(pa.concat_tables([older.select(names), newer.select(names)]), places)
             columns.update({name: both[name] for name in names})
     return pa.table([columns[name] for name in newer.column_names], schema=newer.schema)
 
 
 def _by_merger(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) -> Mixed:
-    """As the user's merger says; unconditional deletes, which no version outlives or is outlived by, need no merger."""
+    """Merge with the user's merger. Unconditional deletes always win and skip it."""
     if not len(newer):
         return Mixed(newer, newer.deleted, newer.deleted)
     settled = newer.unconditional | older.unconditional

@@ -1,4 +1,4 @@
-"""How versions of one record are decided and mixed, as one picklable value."""
+"""Rule for choosing and mixing the versions of a record, as one picklable value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MergeMode(str, Enum):
 
 
 class PartialUpdate(str, Enum):
-    """How a record that wins is completed from the one that loses (PartialUpdateMode, and what came before it)."""
+    """Mode of completing a winning record from the losing one (PartialUpdateMode and its predecessors)."""
 
     KEEP_VALUES = "KEEP_VALUES"
     """Columns that a partial update lacks come from the other version; also without any mode."""
@@ -37,7 +37,7 @@ class PartialUpdate(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """How two versions of one record are decided (FORMAT: spec 'record mergers'; BufferedRecordMergerFactory).
+    """Rule for merging two versions of one record (spec 'record mergers'; BufferedRecordMergerFactory).
 
     Attributes:
         mode: COMMIT_TIME: the newer version wins. EVENT_TIME: the newer wins unless its ordering value is lower.
@@ -73,11 +73,11 @@ class MergeRule:
     binlog: bool = False
 
     def marks_deletes(self, rows: pa.Table) -> bool:
-        """Whether records of this kind can say that they're deletes."""
+        """Whether records of this kind can mark themselves as deletes."""
         return bool(delete_columns(rows, self.delete_marker))
 
     def deletes(self, rows: pa.Table) -> np.ndarray:
-        """For each record whether it says that it's a delete."""
+        """Return a mask of the records that mark themselves as deletes."""
         return delete_mask(rows, self.delete_marker)
 
     @property
@@ -87,7 +87,7 @@ class MergeRule:
 
     @property
     def fills(self) -> bool:
-        """Whether winners are completed column by column from losers, also where both have all columns."""
+        """Whether columns of a winner are completed from the loser even if both have all columns."""
         return self.partial_update in {PartialUpdate.IGNORE_DEFAULTS, PartialUpdate.FILL_UNAVAILABLE}
 
     @property
@@ -103,7 +103,7 @@ class MergeRule:
         return replace(self, mode=MergeMode.EVENT_TIME, partial_update=None, batches_by_order=False)
 
     def newer_wins(self, older: pa.Table, newer: pa.Table) -> np.ndarray:
-        """Whether the newer version wins, for tables aligned row by row: a boolean array of that length.
+        """Return a mask of the rows whose newer version wins; the tables are aligned row by row.
 
         Equal values let the newer win. Null is 0 among ints, as Hudi 1.2.0 has it, and lower than any other value of
         other types, on which Hudi fails. -0.0 is lower than 0.0, and NaN greater than any number (`Double.compareTo`).

@@ -1,4 +1,4 @@
-"""Whether values of two columns are the same, row by row, for every type that a table has."""
+"""Compare values of two columns row by row, for every type of a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
-    """For each row whether two columns of one type hold the same: nulls are alike, and so are NaNs."""
+    """Return a mask of the rows with equal values in two columns of one type; nulls are equal, and NaNs too."""
     return _same(_whole(left), _whole(right))
 
 

@@ -16,7 +16,7 @@ from pudi.schema import avro_to_arrow, without_meta_fields
 def merge_rule(
     config: TableConfig, resolved: Options | None = None, *, table: str = "", avro_schema: str | None = None
 ) -> MergeRule:
-    """How writers, compactions and readers decide between versions of the table's records.
+    """Return the rule by which writers, compactions and readers merge the table's records.
 
     Args:
         config: the table's configuration.

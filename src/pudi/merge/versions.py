@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pudi.merge.deletes import OPERATION
 from pudi.merge.ordering import mask_of
 from pudi.merge.rule import MergeRule
+from pudi.schema.arrays import take
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,13 @@ class Versions:
         return cls(rows, deleted, rule.unconditional(rows, deleted), partial)
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of versions."""
         return int(self.rows.num_rows)
 
     def take(self, places: np.ndarray) -> Versions:
         """Some of them, by row number."""
         missing = {name: mask[places] for name, mask in self.missing.items()}
-        rows = self.rows.take(pa.array(places))
+        rows = take(self.rows, places)
         return Versions(rows, self.deleted[places], self.unconditional[places], self.partial, missing)
 
     def slice(self, start: int, stop: int) -> Versions:
@@ -68,12 +69,12 @@ class Versions:
         return Versions(rows, self.deleted[start:stop], self.unconditional[start:stop], self.partial, missing)
 
     def lacking(self, name: str) -> np.ndarray:
-        """Which rows have no value of a column."""
+        """Return a mask of the rows without a value of a column."""
         known = self.missing.get(name)
         return np.full(len(self), name not in self.rows.column_names) if known is None else known
 
     def with_columns(self, schema: pa.Schema) -> Versions:
-        """With just these columns: null, and in partial updates missing, where there was none."""
+        """Return the versions with only these columns; new ones are null, or missing in partial updates."""
         missing = dict(self.missing)
         columns = []
         for wanted in schema:
@@ -89,7 +90,7 @@ class Versions:
         return Versions(rows, self.deleted, self.unconditional, self.partial, missing)
 
     def padded(self, rule: MergeRule) -> Versions:
-        """With all columns that the rule's merger is to see; a partial update keeps to its own."""
+        """Return the versions with all columns of the rule's merger; partial updates keep their own columns."""
         if rule.merger is None or rule.columns is None or self.partial:
             return self
         more = [f.with_nullable(True) for f in rule.columns if f.name not in self.rows.column_names]

@@ -13,6 +13,7 @@ from pudi.merge.ordering import sort_by
 from pudi.merge.partial_update import mix
 from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions, in_one
+from pudi.schema.arrays import take
 
 
 def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
@@ -36,7 +37,7 @@ def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
     if rule.mixes:
         folded = fold([Versions.of(rows, rule)], key, rule)
         return folded.rows if rule.merger is None else with_flag(folded.rows, folded.deleted)
-    return rows.take(pa.array(np.sort(_winners(Versions.of(rows, rule), codes, count, rule))))
+    return take(rows, np.sort(_winners(Versions.of(rows, rule), codes, count, rule)))
 
 
 def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
@@ -69,7 +70,7 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
 
 
 def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
-    """For each row the number of its key (by first appearance, but for numbers), and how many keys there are."""
+    """Return a key number per row and the number of distinct keys."""
     column = rows[key].combine_chunks()
     if pa.types.is_integer(column.type) and (dense := _dense(np.asarray(column))) is not None:
         return dense
@@ -80,7 +81,7 @@ def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
 
 
 def _dense(numbers: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """As `_codes`, by a place for each number there might be; None where that would be many places for few numbers."""
+    """Return `_codes` by a lookup table over the range of values; None if the range is too sparse."""
     if not len(numbers) or numbers.min() < 0 or numbers.max() > _PLACES_EACH * len(numbers):
         return None
     present = np.zeros(int(numbers.max()) + 1, dtype=bool)
@@ -93,7 +94,7 @@ _PLACES_EACH = 16
 
 
 def _winners(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule) -> np.ndarray:
-    """For each key the row that wins, where versions are never mixed."""
+    """Return the winning row of each key, by a rule that never mixes versions."""
     order = np.arange(len(codes))
     winners = np.empty(count, dtype=np.int64)
     winners[codes] = order  # of several values for one place the last stays

@@ -72,7 +72,7 @@ _Content = TypeVar("_Content")
 
 
 class Kept(Generic[_Content]):
-    """What was decoded last, by a key whose first part is the bytes; contents used longest ago go first."""
+    """Cache of decoded blocks, keyed by their bytes; the least recently used go first."""
 
     def __init__(self) -> None:
         self._contents: dict[tuple[Any, ...], _Content] = {}

@@ -19,7 +19,7 @@ from pudi.metadata.plain_records import file_list_of
 from pudi.metadata.records import RECORD_AVRO, columns_of
 
 FileLists = dict[str, dict[str, "int | None"]]
-"""By key of a record the sizes of files by name, None for a deleted file."""
+"""Keys of records with the sizes of files by name, None for a deleted file."""
 
 _kept: Kept[FileLists] = Kept()
 

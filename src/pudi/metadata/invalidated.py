@@ -13,7 +13,7 @@ from pudi.format import Action, parse_base_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _seen_until: dict[str, str] = {}
-"""By location of a metadata table: the time up to which this process found no rolled-back build."""
+"""Locations of metadata tables with the time up to which this process found no rolled-back build."""
 
 
 def invalidated_partitions(own: Timeline, store: TimelineStore) -> frozenset[str]:

@@ -6,8 +6,6 @@ HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from collections.abc import Callable
 from typing import Final
@@ -16,17 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from pudi.errors import CorruptError
+from pudi.format.hash_id import md5_hash, xx_hash
 from pudi.format.java_hash import hash_code, portions
 from pudi.metadata.records import partition_identifier
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"
 """Separator between column and partition in an expression index's keys of partition statistics."""
-
-_SEED = 0xFFFFFFFFDABADABA
-"""HashID's seed, an int, as Java widens it to a long."""
 
 _SPLIT_SECONDARY = r"(?s)^(?P<secondary>(?:[^\\$]|\\.)*)\$(?P<key>.*)$"
 _NULL_SECONDARY = "\0"
@@ -43,47 +38,47 @@ def column_stats_key(column: str, partition: str, file: str) -> str:
         partition: path of the data table's partition, empty for none.
         file: name of the file without folders.
     """
-    return _xx(column) + _xx(partition_identifier(partition)) + _md5(file)
+    return xx_hash(column) + xx_hash(partition_identifier(partition)) + md5_hash(file)
 
 
 def column_stats_keys(columns: pa.Array, partitions: pa.Array, files: pa.Array) -> pa.Array:
     """Return `column_stats_key` of each row of three string arrays."""
-    return _joined(_each(columns, _xx), _each(partitions, _of_partition), _each(files, _md5))
+    return _joined(_each(columns, xx_hash), _each(partitions, _of_partition), _each(files, md5_hash))
 
 
 def partition_stats_key(column: str, partition: str) -> str:
     """Return the key of a column's statistics in a partition of the data table."""
-    return _xx(column) + _xx(partition_identifier(partition))
+    return xx_hash(column) + xx_hash(partition_identifier(partition))
 
 
 def partition_stats_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
     """Return `partition_stats_key` of each row of two string arrays."""
-    return _joined(_each(columns, _xx), _each(partitions, _of_partition))
+    return _joined(_each(columns, xx_hash), _each(partitions, _of_partition))
 
 
 def column_prefix(column: str) -> str:
     """Return the prefix of the keys of all statistics of a column."""
-    return _xx(column)
+    return xx_hash(column)
 
 
 def expression_partition_key(column: str, partition: str) -> str:
     """Return an expression index's key of statistics in a partition of the data table."""
-    return _xx(column) + _xx(EXPRESSION_PARTITION) + _xx(partition_identifier(partition))
+    return xx_hash(column) + xx_hash(EXPRESSION_PARTITION) + xx_hash(partition_identifier(partition))
 
 
 def expression_partition_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
     """Return `expression_partition_key` of each row of two string arrays."""
-    return _joined(_each(columns, _xx), pa.scalar(_xx(EXPRESSION_PARTITION)), _each(partitions, _of_partition))
+    return _joined(_each(columns, xx_hash), pa.scalar(xx_hash(EXPRESSION_PARTITION)), _each(partitions, _of_partition))
 
 
 def bloom_key(partition: str, file: str) -> str:
     """Return the key of a base file's bloom filter; arguments as of `column_stats_key`."""
-    return _xx(partition_identifier(partition)) + _md5(file)
+    return xx_hash(partition_identifier(partition)) + md5_hash(file)
 
 
 def bloom_keys(partitions: pa.Array, files: pa.Array) -> pa.Array:
     """Return `bloom_key` of each row of two string arrays."""
-    return _joined(_each(partitions, _of_partition), _each(files, _md5))
+    return _joined(_each(partitions, _of_partition), _each(files, md5_hash))
 
 
 def secondary_key(secondary: str | None, record_key: str) -> str:
@@ -160,21 +155,8 @@ def secondary_shard_of(keys: pa.Array, shards: int, *, whole_key: bool) -> npt.N
     return shard_of(pc.binary_join_element_wise(_split(keys).field(0), pa.scalar("$"), ""), shards)
 
 
-def path_hash(root: str) -> str:
-    """The hexadecimal hash of a table's root (HashID.generateXXHashAsString): the name of an implicit lock."""
-    return f"{xxhash.xxh64_intdigest(root.encode(), _SEED):016X}"
-
-
-def _xx(text: str) -> str:
-    return base64.b64encode(xxhash.xxh64_digest(text.encode(), _SEED)).decode()
-
-
-def _md5(text: str) -> str:
-    return base64.b64encode(hashlib.md5(text.encode(), usedforsecurity=False).digest()).decode()
-
-
 def _of_partition(partition: str) -> str:
-    return _xx(partition_identifier(partition))
+    return xx_hash(partition_identifier(partition))
 
 
 def _each(texts: pa.Array | pa.ChunkedArray, encode: Callable[[str], str]) -> pa.Array:

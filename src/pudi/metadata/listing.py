@@ -34,7 +34,7 @@ Files = dict[str, list[FileInfo]]
 
 @dataclass(slots=True)
 class KeptListing:
-    """What was read of the partition `files`, valid as long as the metadata table doesn't change.
+    """Listing read from the partition `files`, valid as long as the metadata table doesn't change.
 
     Attributes:
         stamp: the state of the metadata table at the time of reading.

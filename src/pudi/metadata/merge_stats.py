@@ -88,7 +88,7 @@ def _ranked(sides: list[pa.Array], kind: ValueType, info: str | None) -> list[np
 
 @dataclass(slots=True)
 class _State:
-    """For each merged record, the rows that its parts come from; -1 for none."""
+    """Rows that the parts of each merged record come from; -1 for none."""
 
     last: np.ndarray
     low: np.ndarray

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pudi.config import MetadataOptions
 from pudi.context import Storage
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
 from pudi.format.hfile import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
@@ -45,7 +45,15 @@ def shard_id(number: int, partition: str | None = WHOLE_TABLE) -> str:
     Args:
         number: its number in the table or in the partition.
         partition: path of the data table's partition; None if the index is over the whole table.
+
+    Raises:
+        NotSupportedError: the path has a dot, which Hudi can't write either.
     """
+    if partition is not None and "." in partition:
+        raise NotSupportedError(
+            f"partition {partition!r} has a dot: Hudi's names of log files have no place for it in a record index by "
+            "partition; use a record index over the whole table, or another index"
+        )
     part = "" if partition is None else f"{_escape(partition)}-"
     return group_id(RECORD_INDEX, number, part)
 

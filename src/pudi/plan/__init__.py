@@ -1,4 +1,4 @@
-"""What to do: reads and writes as pure functions from a table's state and options to plans, which are plain values."""
+"""Plan reads and writes: pure functions from a table's state and options to plans, which are plain values."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from pudi.format.timeline_rules import rules_of
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How log files are written; picklable.
+    """Options of log files; picklable.
 
     Attributes:
         layout: the timeline's layout, which decides about names: in 1 (table version 6) a log file bears the instant of

@@ -1,4 +1,4 @@
-"""Where records of a bucket table go: counts by bucket in, one file to write for each bucket out."""
+"""Plan the writes of a bucket table: one file for each bucket that has records."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.index import AnyBuckets, Buckets
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.write import FileTask, Operation, WritePlan, WriteProfile
+from pudi.tagging import AnyBuckets, Buckets
 
 
 def place_buckets(

@@ -26,7 +26,7 @@ class Change:
 
 
 def bind_assignments(
-    values: Mapping[str, object], rows: pa.Schema, table: pa.Schema, fixed: Sequence[str], root: str
+    values: Mapping[str, object], rows: pa.Schema, table: pa.Schema, root: str, fixed: Sequence[str] = ()
 ) -> tuple[tuple[str, Expr], ...]:
     """Bind new values of columns.
 
@@ -34,8 +34,8 @@ def bind_assignments(
         values: by column, SQL text, a bound-to-be tree, or a constant that is no text.
         rows: schema of the rows that the expressions are about.
         table: the table's columns.
-        fixed: columns that can't be changed.
         root: location of the table, for errors.
+        fixed: columns that can't be changed.
 
     Raises:
         InvalidArgumentError: an unknown or fixed column, a wrong expression, a null for a column that takes none.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a write task needs its changes, and no expressions
 
 
 class ChangeCase(str, Enum):
-    """How the changes of one commit to one file group are found (HoodieCDCInferenceCase).
+    """Way to find the changes of one commit to one file group (HoodieCDCInferenceCase).
 
     AS_IS: a CDC file says them. BASE_FILE_INSERT: every record of a new base file is an insert. BASE_FILE_DELETE: every
     record of the base file before is a delete. LOG_FILE: records of log files are compared with the file slice before.
@@ -45,7 +45,7 @@ _SHARE_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ChangeSplit:
-    """What one commit changed in one file group, as files (HoodieCDCFileSplit); picklable.
+    """Files that hold the changes of one commit to one file group (HoodieCDCFileSplit); picklable.
 
     Attributes:
         instant: requested time of the commit.
@@ -86,7 +86,7 @@ class ChangeSplit:
 
 @dataclass(frozen=True, slots=True)
 class ChangeLogging:
-    """How a write logs the changes that it makes to base files; picklable.
+    """Options by which a write logs its changes to base files; picklable.
 
     Attributes:
         mode: what CDC files hold.
@@ -128,7 +128,7 @@ class ChangePlan:
     columns: tuple[str, ...]
     where: Expr | None
     merging: Merging
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None
     keys: KeyGenerator | None = None
     logged: bool = True
     commits: int = 0

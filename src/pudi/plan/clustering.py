@@ -47,7 +47,12 @@ def chosen_partitions(partitions: Iterable[str], options: ClusteringOptions, hou
 
 
 def plan_clustering(
-    slices: Sequence[FileSlice], options: ClusteringOptions, *, busy: Collection[tuple[str, str]], max_file_size: int
+    slices: Sequence[FileSlice],
+    options: ClusteringOptions,
+    *,
+    busy: Collection[tuple[str, str]],
+    max_file_size: int,
+    is_new: Callable[[FileSlice], bool] | None = None,
 ) -> ClusteringPlan:
     """Plan a clustering.
 
@@ -56,6 +61,7 @@ def plan_clustering(
         options: sizes and order.
         busy: file groups under a pending compaction, log compaction or clustering.
         max_file_size: assumed bytes of a base file that a slice without one will get.
+        is_new: which slices are taken by themselves though nothing changes but their file; None for none.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for each in slices:
@@ -64,7 +70,7 @@ def plan_clustering(
             by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
     for _, of_partition in sorted(by_partition.items()):
-        groups += _groups(of_partition, options, max_file_size)
+        groups += _groups(of_partition, options, max_file_size, is_new)
     params = {}
     if options.columns:
         params[ClusteringOptions.sort_columns.key] = ",".join(options.columns)
@@ -73,7 +79,12 @@ def plan_clustering(
     return ClusteringPlan(tuple(groups[: options.max_groups]), options.execution_class, params)
 
 
-def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: int) -> list[ClusteringGroup]:
+def _groups(
+    slices: list[FileSlice],
+    options: ClusteringOptions,
+    max_file_size: int,
+    is_new: Callable[[FileSlice], bool] | None,
+) -> list[ClusteringGroup]:
     """Return the groups of one partition."""
     size = _Size(max_file_size)
     keys: dict[str, Callable[[FileSlice], int | str]] = {
@@ -91,7 +102,12 @@ def _groups(slices: list[FileSlice], options: ClusteringOptions, max_file_size: 
         size_so_far += size(each)
     target = options.target_bytes
     made = [group_of(group, max(1, -(-sum(map(size, group)) // target)), max_file_size) for group in groups]
-    return [each for each in made if len(each.slices) > 1 or each.outputs > 1 or _gains(each, options)]
+    taken = [len(group) == 1 and is_new is not None and is_new(group[0]) for group in groups]
+    return [
+        each
+        for each, anyway in zip(made, taken, strict=True)
+        if anyway or len(each.slices) > 1 or each.outputs > 1 or _gains(each, options)
+    ]
 
 
 def _gains(group: ClusteringGroup, options: ClusteringOptions) -> bool:

@@ -1,4 +1,4 @@
-"""Which file slices to compact, and when: slices, timeline and options in, a frozen plan out.
+"""Plan compactions: decide when one is due, and which file slices it merges.
 
 Source: BaseHoodieCompactionPlanGenerator, ScheduleCompactionActionExecutor and Hudi's CompactionStrategy classes.
 """

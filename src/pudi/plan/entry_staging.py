@@ -1,4 +1,4 @@
-"""How the tasks of a write stage the entries of indexes together with the files that they write, as values."""
+"""Describe, as values, how the tasks of a write stage the entries of indexes with the files that they write."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WrittenLogs:
 
 
 class StagedEntries(Protocol):
-    """What a task has staged of one index."""
+    """Entries of one index that a task has staged."""
 
     @property
     def index(self) -> str:
@@ -92,7 +92,7 @@ class StagedEntries(Protocol):
 
 
 class EntryStaging(Protocol):
-    """How tasks stage the entries of one index; picklable."""
+    """Recipe by which tasks stage the entries of one index; picklable."""
 
     @property
     def index(self) -> str:

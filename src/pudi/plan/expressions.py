@@ -125,7 +125,7 @@ def _whole_counts(ranges: Ranges) -> Ranges:
 
 
 def _by_filters(plan: ReadPlan, partition: str, texts: pa.Array, read: ReadKeys, *, logs: bool) -> ReadPlan:
-    """By filters of each file: a slice stays if one of its files may hold a text, or has no filter."""
+    """Prune by filters of each file: a slice stays if one of its files may hold a text, or has no filter."""
     kept = np.zeros(len(plan.slices), dtype=bool) | made_by_merger(plan)
     if not logs:
         kept |= np.array([bool(each.logs) or each.base is None for each in plan.slices])

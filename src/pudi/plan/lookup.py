@@ -1,4 +1,4 @@
-"""Which values of a column a predicate asks for, if it asks for some only: a bound expression in, values out."""
+"""Find the values of a column that a bound predicate asks for, if it asks for some only."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.expr import Expr
+from pudi.expr import Expr, leaf_columns
 from pudi.expr.tree import Column
 from pudi.merge import DELETED
 from pudi.plan.merge import SOURCE, MergeClause, MergeJoin, MergeKind
@@ -48,7 +48,9 @@ def upsert_of(join: MergeJoin, source: pa.Schema) -> MergeUpsert | None:
     if not _matches_keys(join, pairs, source):
         return None
     clauses = [*join.matched, *join.not_matched]
-    if not 0 < len(clauses) < 3 or any(c.condition is not None or c.kind is MergeKind.DELETE for c in clauses):
+    if not 0 < len(clauses) < 3 or any(
+        c.condition is not None or c.kind is MergeKind.DELETE or c.computes_key for c in clauses
+    ):
         return None
     if len(join.matched) == 1 and len(join.not_matched) == 1:
         values = _same_values(join, join.matched[0], join.not_matched[0], pairs)
@@ -78,7 +80,8 @@ def _matches_keys(join: MergeJoin, pairs: Mapping[str, str], source: pa.Schema) 
     keys, folders = set(join.generator.record_key_fields), set(join.generator.partition_fields)
     table = join.read.output_schema
     plain = all(join.generator.moments_of(n) is None for n in range(len(join.generator.partition_fields)))
-    if not keys or not plain or join.unsourced or join.condition is not None or DELETED in table.names:
+    whole = join.unsourced or join.condition is not None or join.computed is not None
+    if not keys or not plain or whole or DELETED in table.names:
         return False
     if len(pairs) < len(join.on) or not keys <= pairs.keys() <= keys | folders or not keys | folders <= {*table.names}:
         return False
@@ -115,6 +118,8 @@ def _updated(
 ) -> dict[str, Expr] | None:
     """The values of a merge that only updates: all columns must come from the source, those that it can't set too."""
     values = dict(update.values)
+    if any(column.path[0] != SOURCE for value in values.values() for column in leaf_columns(value)):
+        return None
     for name in (*join.generator.record_key_fields, *join.generator.partition_fields):
         kind, given = join.read.output_schema.field(name).type, pairs.get(name, name)
         if given not in source.names or source.field(given).type != kind:

@@ -1,4 +1,4 @@
-"""How the slices of a read are merged: a merge rule and the blocks that count, as one value."""
+"""Describe the merge of a read's slices as one value: the merge rule, and the blocks that count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pudi.schema import RECORD_KEY
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """How the slices of a read are merged; picklable.
+    """The merge of a read's slices; picklable.
 
     Attributes:
         rule: which version wins.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from pudi.expr.tree import conjunction
 from pudi.filegroup import FileSlice
 from pudi.plan.keys import WantedKeys
 from pudi.plan.merging import Merging
-from pudi.record import KeyGenerator, partition_columns
+from pudi.record import KeyGenerator, partition_bounds
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import TimelinePlace
@@ -53,7 +53,7 @@ class ReadPlan:
     skipped: tuple[tuple[str, int, int], ...] = ()
     found_by: str | None = None
     unused: tuple[str, str] | None = None
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None = field(kw_only=True)
     merging: Merging | None = None
     limit: int | None = None
     keys: WantedKeys | None = None
@@ -66,7 +66,7 @@ class ReadPlan:
         return conjunction(each for each in (self.where, implied) if each is not None)
 
     def names(self, instant: str) -> FieldNames | None:
-        """What columns are called in files of a commit; None where they are called the same."""
+        """Return the names of columns in files of a commit; None if they have the same names."""
         return None if self.history is None else self.history.names(instant)
 
     @property
@@ -98,8 +98,8 @@ class ReadPlan:
         where = self.narrowed
         if where is None or not keys.partition_fields or not paths:
             return paths
-        values = partition_columns(pa.array(paths, pa.string()), keys, self.schema)
-        bounds = {name: BoundsArrays(column, column) for name, column in values.items()}
+        values = partition_bounds(pa.array(paths, pa.string()), keys, self.schema)
+        bounds = {name: BoundsArrays(least, greatest) for name, (least, greatest) in values.items()}
         return list(compress(paths, prune_many(where, bounds, len(paths))))
 
 
@@ -112,7 +112,7 @@ def plan_read(
     meta_fields: bool,
     populated: bool,
     commit_times: frozenset[str] | None = None,
-    history: SchemaHistory | None = None,
+    history: SchemaHistory | None,
     merging: Merging | None = None,
     limit: int | None = None,
     keys: pa.Table | None = None,
@@ -137,16 +137,14 @@ def plan_read(
             a limit below 0.
         NotSupportedError: the predicate uses SQL beyond the subset.
     """
-    if limit is not None and limit < 0:
-        raise InvalidArgumentError(f"limit={limit}: it is 0 or more", table=table)
+    if limit is not None:
+        check_limit(limit, table)
     full = with_meta_fields(schema) if populated else schema
     if wanted is None:
         metas = set(META_FIELDS)
         names = [n for n in full.names if meta_fields or n not in metas]
     else:
-        if isinstance(wanted, str):
-            raise InvalidArgumentError(f"columns is one text; give a list: columns=[{wanted!r}]", table=table)
-        names = list(wanted)
+        names = list_columns(wanted, table)
         _check_columns(table, names, full)
     bound = None if where is None else bind_where(where, full, table)
     return ReadPlan(
@@ -160,6 +158,33 @@ def plan_read(
         limit=limit,
         keys=None if keys is None else WantedKeys.of(keys, full, table),
     )
+
+
+def check_limit(limit: object, table: str, least: int = 0) -> None:
+    """Check a number of rows or instants.
+
+    Raises:
+        InvalidArgumentError: it's no whole number, or out of range.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not least <= limit < 1 << 63:
+        raise InvalidArgumentError(f"limit={limit!r}: it is a whole number, {least} or more", table=table)
+
+
+def list_columns(wanted: Sequence[str], table: str) -> list[str]:
+    """Return the names of the columns that a caller wants.
+
+    Raises:
+        InvalidArgumentError: one text stands for a list, or a name is no text.
+    """
+    if isinstance(wanted, str):
+        raise InvalidArgumentError(f"columns is one text; give a list: columns=[{wanted!r}]", table=table)
+    if not isinstance(wanted, Iterable):
+        raise InvalidArgumentError(f"columns={wanted!r}: give a list of names", table=table)
+    names = list(wanted)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"columns has {name!r}: give the names of columns as texts", table=table)
+    return names
 
 
 def needed_columns(plan: ReadPlan) -> list[str]:

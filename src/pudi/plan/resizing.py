@@ -44,7 +44,7 @@ class Resizing:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """What the group of a plan says about the ring of its partition.
+    """Change that a plan's group makes to the ring of its partition.
 
     Attributes:
         partition: partition path.

@@ -36,7 +36,7 @@ ReadRecords = Callable[[str, Sequence[str]], pa.Table]
 
 @dataclass(frozen=True, slots=True)
 class IndexSource:
-    """What a read may ask the metadata table.
+    """Questions that a read may ask the metadata table.
 
     Attributes:
         read: reads records.

@@ -1,4 +1,4 @@
-"""Where records go: updates to the file group that holds their key, inserts to small files first, then to new ones."""
+"""Assign records to files: updates to the file group that holds their key, inserts to small files, then to new ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 from pudi.filegroup import BaseFile, FileOptions, FileSlice
 from pudi.filegroup.early_detection import EarlyDetection
 from pudi.format import CommitMetadata, IOType
-from pudi.index import Index
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
@@ -20,10 +19,11 @@ from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.merging import Merging
 from pudi.schema.internal import SchemaHistory
+from pudi.tagging import Index
 
 
 class Operation(str, Enum):
-    """What a write does with its records (WriteOperationType)."""
+    """Operation of a write (WriteOperationType)."""
 
     INSERT = "INSERT"
     BULK_INSERT = "BULK_INSERT"
@@ -45,7 +45,7 @@ class Operation(str, Enum):
 
 
 class SortMode(str, Enum):
-    """How the records of a bulk insert are sorted and brought to tasks (BulkInsertSortMode).
+    """Order and distribution of a bulk insert's records (BulkInsertSortMode).
 
     GLOBAL_SORT: by partition path and record key, tasks take ranges of them. PARTITION_SORT: by both within each task.
     PARTITION_PATH_REPARTITION: a partition's records go to one task; with AND_SORT each task goes through one partition
@@ -71,7 +71,7 @@ def with_flag(schema: pa.Schema) -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
-    """What every task of one write needs to know; picklable.
+    """Specification shared by all tasks of one write; picklable.
 
     Attributes:
         instant: requested time of the commit.
@@ -109,7 +109,7 @@ class WriteSpec:
     max_file_bytes: int = 120 << 20
     index: Index = field(default_factory=Index)
     generated_keys: bool = False
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None = field(kw_only=True)
     merges_inserts: bool = False
     sort: SortMode = SortMode.NONE
     bulk_tasks: int = 0
@@ -167,7 +167,7 @@ class FileTask:
 
 @dataclass(frozen=True, slots=True)
 class InsertRoute:
-    """Where one partition's inserts go: task numbers with their shares of the records.
+    """Tasks of one partition's inserts, with their shares of the records.
 
     Attributes:
         partition: partition path.
@@ -187,7 +187,7 @@ SHARES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriteProfile:
-    """What an engine counted of tagged records.
+    """Counts of tagged records.
 
     Attributes:
         updates: number of records with a known key, by (partition path, file id).
@@ -215,7 +215,7 @@ class WritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """How inserts are packed into files (UpsertPartitioner).
+    """Sizes by which inserts are packed into files (UpsertPartitioner).
 
     Attributes:
         small_file_limit: base files below this many bytes take inserts; 0 fills none.
@@ -231,7 +231,7 @@ class Sizing:
 
     @property
     def records_per_file(self) -> int:
-        """How many records a new file takes."""
+        """Return the number of records for a new file."""
         return max(1, int(self.max_file_bytes / self.record_bytes))
 
 
@@ -370,7 +370,7 @@ def place(
 def _fill_small_files(
     count: int, slices: Sequence[FileSlice], sizing: Sizing, logs: LogOptions | None
 ) -> list[tuple[FileSlice, int]]:
-    """How many of `count` inserts each small file takes, smallest file first."""
+    """Return how many of `count` inserts each small file takes, smallest file first."""
     filled = []
     open_ones = (s for s in slices if (s.partition, s.file_id) not in sizing.closed)
     small = sorted((s for s in open_ones if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))

@@ -1,30 +1,42 @@
-"""What a record is: its key and its partition path, as Hudi's key generators make them."""
+"""Make record keys and partition paths as Hudi's key generators do."""
 
 from pudi.record.columns import column_of, field_of
 from pudi.record.key_generator import (
     KeyGenerator,
+    check_folder_names,
     check_key_types,
-    partition_columns,
+    null_texts,
+    partition_bounds,
+    partition_texts,
     partition_values,
     with_instant,
+    without_empty_texts,
 )
 from pudi.record.key_text import key_text
 from pudi.record.moments import Moments
-from pudi.record.partition_path import DEFAULT_PARTITION, check_paths
+from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_TEXTS, check_paths, matching_paths
 from pudi.record.spark_keys import SPARK_ERROR_MARK, spark_key_columns
+from pudi.record.timestamp_text import TimestampText
 
 __all__ = [
     "DEFAULT_PARTITION",
+    "EMPTY_TEXTS",
     "SPARK_ERROR_MARK",
     "KeyGenerator",
     "Moments",
+    "TimestampText",
+    "check_folder_names",
     "check_key_types",
     "check_paths",
     "column_of",
     "field_of",
     "key_text",
-    "partition_columns",
+    "matching_paths",
+    "null_texts",
+    "partition_bounds",
+    "partition_texts",
     "partition_values",
     "spark_key_columns",
     "with_instant",
+    "without_empty_texts",
 ]

@@ -41,7 +41,7 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def lies_in_null(table: pa.Table, name: str) -> int:
-    """In how many rows a struct around the field is null: there Hudi's upsert finds no record key."""
+    """Return the number of rows where a struct around the field is null: Hudi's upsert finds no record key there."""
     outer = name.rpartition(".")[0]
     return column_of(table, outer).null_count if outer else 0
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
-from pudi.record.partition_path import DEFAULT_PARTITION, unescape
+from pudi.record.partition_path import DEFAULT_PARTITION
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _INT32 = 2**31
@@ -27,9 +28,20 @@ def folder_values(path: str) -> FolderValues:
     for folder in path.split("/")[:-1]:
         name, equals, text = folder.partition("=")
         if name and equals:
-            value = unescape(text)
-            found.append((name, None if text == DEFAULT_PARTITION else text if value is None else value))
+            found.append((_decoded(name), None if text == DEFAULT_PARTITION else _decoded(text)))
     return tuple(found)
+
+
+def _decoded(text: str) -> str:
+    """Return a name or a value that Spark, pyarrow, pandas or DuckDB has encoded for a folder.
+
+    Spark encodes single characters of ASCII, the others all bytes of UTF-8 but those of letters, digits and few more.
+    All of them encode the percent sign, so that `%` with two hex digits never stands for itself.
+    """
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return text
 
 
 def check_same_columns(values: Iterable[tuple[str, FolderValues]], table: str) -> tuple[str, ...]:

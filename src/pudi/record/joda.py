@@ -107,7 +107,7 @@ def precision(pattern: str) -> int:
 
 
 def folders(pattern: str) -> int:
-    """How many folders a path printed by the pattern has."""
+    """Number of folders in a path that the pattern prints."""
     return 1 + sum(token.text.count("/") for token in tokens(pattern))
 
 

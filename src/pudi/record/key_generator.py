@@ -1,38 +1,42 @@
-"""Which record a row is and where it lives: a table of rows in, record keys and partition paths out."""
+"""Make record keys and partition paths from the columns of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.config import TimebasedOptions
+from pudi.config import TableConfig, TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.record.columns import column_of, field_of, lies_in_null
-from pudi.record.key_text import key_text, refusal, type_error
+from pudi.record.java_numbers import numbers_of_texts
+from pudi.record.key_text import key_text, partition_text, refusal, type_error
 from pudi.record.moments import Moments
 from pudi.record.partition_path import (
     DEFAULT_PARTITION,
+    EMPTY_TEXTS,
     check_paths,
     check_values,
+    column_texts,
     escape,
     segments,
     typed_values,
 )
+from pudi.record.timestamp_text import TimestampText, bounds_of_texts, folders_of_another_form
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
-"""What stands for null and for the empty text in a key of several columns (KeyGenerator's placeholders)."""
+"""Placeholders for null and for the empty text in a key of several columns (KeyGenerator)."""
 
 SUPPORTED = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
-    """How a table makes record keys and partition paths: Hudi's key generator as a picklable value.
+    """Key generator of a table as a picklable value: makes record keys and partition paths.
 
     Any table's settings can be held, so that any table can be read; making keys is for the kinds in
     `SUPPORTED` only.
@@ -51,6 +55,7 @@ class KeyGenerator:
         names_single: whether a COMPLEX key of one column is `a:1`; tables below version 9 may have it without the name.
         either_spelling: whether log files may hold such a key both with the name and without it: in tables without meta
             fields, whose base files hold none.
+        timestamps: the text of timestamps in partition paths.
     """
 
     kind: str
@@ -63,6 +68,7 @@ class KeyGenerator:
     moments: Moments | None = None
     names_single: bool = True
     either_spelling: bool = False
+    timestamps: TimestampText = TimestampText.SECONDS
 
     @property
     def generates(self) -> bool:
@@ -80,7 +86,7 @@ class KeyGenerator:
         return len(self.record_key_fields) > 1 or (self.kind == "COMPLEX" and self.names_single)
 
     def moments_of(self, position: int) -> Moments | None:
-        """How the partition column at that position becomes a folder named by time; None where it doesn't."""
+        """Return the time format of the partition column at a position; None if its folders aren't named by time."""
         by_time = self.kind == "TIMESTAMP" or (self.kind == "CUSTOM" and self.partition_types[position] == "TIMESTAMP")
         return self.moments if by_time else None
 
@@ -117,6 +123,23 @@ class KeyGenerator:
                     f"folders named by time need {TimebasedOptions.kind} and {TimebasedOptions.output_format}"
                 )
             self.moments.check()
+
+    @property
+    def plain_fields(self) -> tuple[str, ...]:
+        """Return the partition columns whose values name folders, not their time in a format."""
+        return tuple(name for n, name in enumerate(self.partition_fields) if self.moments_of(n) is None)
+
+    def check_timestamps(self, name: str) -> None:
+        """Refuse timestamps whose text no folder can have.
+
+        Raises:
+            InvalidArgumentError: their text has colons, and paths aren't encoded.
+        """
+        if self.timestamps is TimestampText.FRACTIONS and not self.url_encode:
+            raise InvalidArgumentError(
+                f"{TableConfig.logical_timestamps}=true writes timestamps with colons into paths, here those of "
+                f"{name!r}: make the table with {TableConfig.url_encode}=true"
+            )
 
     def record_keys(self, table: pa.Table, place: tuple[int, int] = (0, 0)) -> pa.ChunkedArray:
         """The record key of each row, a string without nulls.
@@ -224,22 +247,51 @@ class KeyGenerator:
         return pa.DictionaryArray.from_arrays(encoded.indices.take(codes), encoded.dictionary)
 
     def _values(self, table: pa.Table, position: int) -> pa.ChunkedArray:
-        """What folders of one partition column tell apart."""
+        """Return the values of one partition column that its folders distinguish."""
         name, moments = self.partition_fields[position], self.moments_of(position)
         column = column_of(table, name)
         return column if moments is None else pa.chunked_array([moments.local(column, name)])
 
     def _folder(self, position: int, values: pa.Array) -> pa.Array:
         name, moments = self.partition_fields[position], self.moments_of(position)
+        encoded = False
         if moments is not None:
             text = moments.texts(values)
         else:
-            text = pc.fill_null(key_text(values, name, partition=True), "")
+            text = pc.fill_null(partition_text(values, name, self.timestamps), "")
             text = pc.if_else(pc.equal(text, ""), DEFAULT_PARTITION, text)
-        if self.url_encode:
+            encoded = pa.types.is_timestamp(values.type) and self.timestamps.is_encoded
+        if self.url_encode and not encoded:
             text = escape(text)
         check_values(text, name)
         return pc.binary_join_element_wise(f"{name}=", text, "") if self.hive_style else text
+
+
+def null_texts(keys: KeyGenerator, schema: pa.Schema) -> list[str]:
+    """Return the partition columns of text whose empty values are to be stored as null.
+
+    They share the folder of null, of which Hudi reads null. A column that can't be null keeps them, and one of the
+    record key, since they stand in keys.
+    """
+    plain = set(keys.plain_fields) - set(keys.record_key_fields)
+    return [field.name for field in schema if field.name in plain and field.type == pa.string() and field.nullable]
+
+
+def without_empty_texts(rows: pa.Table, keys: KeyGenerator, schema: pa.Schema) -> pa.Table:
+    """Return rows with null in place of the texts that Hudi reads back as null; see `null_texts`.
+
+    Args:
+        rows: rows with the columns of the schema.
+        keys: the table's key generator.
+        schema: the table's columns.
+    """
+    for name in null_texts(keys, schema):
+        position = rows.column_names.index(name)
+        empty = pc.is_in(rows.column(position), value_set=pa.array(EMPTY_TEXTS))
+        if pc.any(empty).as_py():
+            texts = pc.if_else(empty, pa.scalar(None, pa.string()), rows.column(position))
+            rows = rows.set_column(position, rows.field(position), texts)
+    return rows
 
 
 def with_instant(instant: str, keys: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -268,13 +320,16 @@ def check_key_types(keys: KeyGenerator, schema: pa.Schema, *, table: str | None 
         for name in keys.record_key_fields:
             _check_type(name, field_of(schema, name).type, None, partition=False)
         for position, name in enumerate(keys.partition_fields):
-            _check_type(name, field_of(schema, name).type, keys.moments_of(position), partition=True)
+            kind = field_of(schema, name).type
+            _check_type(name, kind, keys.moments_of(position), partition=True)
+            if pa.types.is_timestamp(kind) and name in keys.plain_fields:
+                keys.check_timestamps(name)
     except (NotSupportedError, InvalidArgumentError) as error:
         raise type(error)(error.message, table=table) from error
 
 
 def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[str, object] | None:
-    """What the rows of a partition have in its partition columns; never a guess.
+    """Return the values of the partition columns in a partition. Columns without a certain value are left out.
 
     Args:
         path: partition path, relative to the table's root.
@@ -292,8 +347,25 @@ def partition_values(path: str, keys: KeyGenerator, schema: pa.Schema) -> dict[s
     return {name: column[0].as_py() for name, column in columns.items() if column.null_count == 0}
 
 
-def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) -> dict[str, pa.Array]:
-    """What the rows of partitions have in their partition columns, for pruning; never a guess.
+def partition_texts(path: str, keys: KeyGenerator) -> dict[str, str | None] | None:
+    """Return the text of each partition column in a partition, None for null, as Hudi's HoodieFileIndex reads it.
+
+    Args:
+        path: partition path, relative to the table's root.
+        keys: the table's key generator.
+
+    Returns:
+        All columns, in their order; None when the path's parts can't be separated, or name times instead of values.
+    """
+    parts = _segments(pa.array([path], pa.string()), keys)
+    if parts is None or any(_is_by_time(keys, position) for position in range(len(parts))):
+        return None
+    texts = column_texts(list(parts.values()), url_encode=keys.url_encode)
+    return None if texts is None else dict(zip(parts, texts, strict=True))
+
+
+def partition_bounds(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """Return the least and the greatest value of the partition columns in partitions, for pruning.
 
     The answer rests on the path as key generators make it, so it says nothing of a table whose
     global index leaves moved records where they were: there, as in Hudi's own pruning, a row's
@@ -305,12 +377,55 @@ def partition_columns(paths: pa.Array, keys: KeyGenerator, schema: pa.Schema) ->
         schema: the table schema, in pudi's types.
 
     Returns:
-        By partition column one value per path, in the column's type. A value is NULL when the path doesn't tell it for
-        sure: it is null or empty, of a type whose text is ambiguous, a timestamp that the path shows in part, or the
-        path's parts can't be separated. A column that no path states is left out.
+        By partition column two arrays of one value per path, in the column's type. They are NULL when the path doesn't
+        tell them: the value is null, empty or NaN, of a type whose text is ambiguous, a timestamp that the path shows
+        in part, or the path's parts can't be separated. A column that no path states is left out.
     """
     parts = _segments(paths, keys)
-    return {} if parts is None else _typed(parts, keys, schema)
+    if parts is None:
+        return {}
+    found = {name: (values, values) for name, values in _typed(parts, keys, schema).items()}
+    for name, (values, _) in found.items():
+        if pa.types.is_timestamp(values.type):
+            found[name] = bounds_of_texts(parts[name])
+        elif pa.types.is_floating(values.type):
+            numbers = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+            found[name] = (numbers, numbers)
+    return found
+
+
+def check_folder_names(
+    paths: Callable[[], Sequence[str]], keys: KeyGenerator, schema: pa.Schema, *, table: str
+) -> None:
+    """Refuse to write into a table whose folders another writer has named in another way than `partition_paths` does.
+
+    Only numbers with fractions and timestamps have several texts. A record would come into a second partition there.
+
+    Args:
+        paths: lists the table's partition paths.
+        keys: the table's key generator.
+        schema: the table schema, in pudi's types.
+        table: location of the table, for messages.
+
+    Raises:
+        NotSupportedError: names the folder, and who names folders so.
+    """
+    kinds = {name: field_of(schema, name).type for name in keys.plain_fields}
+    kinds = {name: kind for name, kind in kinds.items() if pa.types.is_floating(kind) or pa.types.is_timestamp(kind)}
+    parts = (_segments(pa.array(paths(), pa.string()), keys) or {}) if kinds else {}
+    for name, kind in kinds.items():
+        texts = parts.get(name, pa.array([], pa.string())).unique()
+        if pa.types.is_timestamp(kind):
+            others, why = folders_of_another_form(texts, keys.timestamps)
+        else:
+            own = partition_text(numbers_of_texts(texts, kind), name, keys.timestamps)
+            others, why = texts.filter(pc.not_equal(texts, own)), "a job on Java 19 or later named it"
+        if len(others):
+            raise NotSupportedError(
+                f"column {name!r} has a folder {others[0].as_py()!r}: {why}; a new record of the same value would come "
+                "into another folder",
+                table=table,
+            )
 
 
 def _segments(paths: pa.Array, keys: KeyGenerator) -> dict[str, pa.Array] | None:
@@ -360,7 +475,7 @@ def _depths(keys: KeyGenerator) -> tuple[int, ...] | None:
 
 
 def _combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, list[pa.Array]]:
-    """For each row the number of its combination of values, and the distinct combinations, column by column."""
+    """Return a number per row for its combination of values, and the distinct combinations, column by column."""
     first = columns[0].dictionary_encode(null_encoding="encode").combine_chunks()
     codes, distinct = first.indices, [first.dictionary]
     for column in columns[1:]:

@@ -1,4 +1,4 @@
-"""How Hudi writes one key or partition column as text: an Arrow column in, strings out."""
+"""Write key and partition columns as text the way Hudi does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.record.java_numbers import texts_of_numbers
+from pudi.record.timestamp_text import TimestampText, texts_of_timestamps
 
 _MIN_DATE, _MAX_DATE = -719162, 2932896
 """Days of 0001-01-01 and 9999-12-31: beyond them Java and Arrow print a year differently."""
@@ -13,6 +15,7 @@ _MIN_DATE, _MAX_DATE = -719162, 2932896
 _ADVICE = {
     "float": "its text depends on the Java version (2.0E23 or 1.9999999999999998E23); use a decimal or a string",
     "timestamp": "Hudi's bulk_insert and upsert write its text differently; use a date, a long or a string",
+    "timestamp_ms": "Hudi's SQL takes it for one in microseconds; use microseconds",
     "timestamp_ntz": "Hudi can't read such a partition back; use a date or a string",
     "binary": "Hudi's bulk_insert writes a memory address for it; use its hex text in a string",
 }
@@ -22,8 +25,8 @@ def refusal(kind: pa.DataType, *, partition: bool) -> str | None:
     """Why a column of this type can't be a record key or partition column; None when it can.
 
     Tried against Hudi 1.2.0, by bulk_insert's row writer and by upsert: string, int, long, boolean,
-    date, decimal, and for record keys timestamps without a time zone (their microseconds) come out
-    the same both ways; floats, timestamps with a zone and binary don't.
+    date, decimal, for record keys timestamps without a time zone (their microseconds), and for partition paths floats
+    and timestamps with a zone come out the same both ways; binary doesn't.
 
     Args:
         kind: one of pudi's types.
@@ -33,18 +36,41 @@ def refusal(kind: pa.DataType, *, partition: bool) -> str | None:
     if kind in (pa.string(), pa.int32(), pa.int64(), pa.bool_(), pa.date32()) or types.is_decimal128(kind):
         return None
     if types.is_floating(kind):
-        return _ADVICE["float"]
+        return None if partition else _ADVICE["float"]
     if types.is_timestamp(kind):
         if kind.tz is None:
             return _ADVICE["timestamp_ntz"] if partition else None
-        return _ADVICE["timestamp"]
+        if not partition:
+            return _ADVICE["timestamp"]
+        return None if kind.unit == "us" else _ADVICE["timestamp_ms"]
     if kind == pa.binary():
         return _ADVICE["binary"]
     return "use a string, an integer, a boolean, a date or a decimal"
 
 
-def key_text(column: pa.ChunkedArray | pa.Array, name: str, *, partition: bool) -> pa.ChunkedArray | pa.Array:
-    """The column's values as Hudi writes them into record keys and partition paths; null stays null.
+def partition_text(values: pa.Array, name: str, timestamps: TimestampText) -> pa.Array:
+    """The values of a partition column as Hudi writes them into paths; null stays null.
+
+    Floats and doubles are written as Java before 19 does, which most Hudi jobs run on. For other types see `key_text`.
+
+    Args:
+        values: distinct values in one of pudi's types.
+        name: the column's name, for messages.
+        timestamps: the text of timestamps.
+
+    Raises:
+        NotSupportedError: the type can't be a partition column, see `refusal`.
+        InvalidArgumentError: a day or a timestamp lies outside the years 1 to 9999.
+    """
+    if pa.types.is_floating(values.type):
+        return texts_of_numbers(values)
+    if refusal(values.type, partition=True) is None and pa.types.is_timestamp(values.type):
+        return texts_of_timestamps(values, timestamps, name)
+    return key_text(values, name, partition=True)
+
+
+def key_text(column: pa.ChunkedArray | pa.Array, name: str, *, partition: bool = False) -> pa.ChunkedArray | pa.Array:
+    """The column's values as Hudi writes them into record keys; null stays null.
 
     Strings are taken as they are, integers in decimal, booleans as true and false, dates as
     2026-01-02, decimals with all digits of their scale as Java's BigDecimal.toString (0E-10),

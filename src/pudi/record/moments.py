@@ -26,7 +26,7 @@ _UNITS = {
     "HOURS": (joda.HOUR, 1),
     "DAYS": (joda.DAY, 1),
 }
-"""By unit (java.util.concurrent.TimeUnit): what a value is multiplied by to be milliseconds, and divided by."""
+"""Factor and divisor that turn a value into milliseconds, by unit (java.util.concurrent.TimeUnit)."""
 
 _UNIT_OF_TYPE = {
     "UNIX_TIMESTAMP": "SECONDS",
@@ -40,7 +40,7 @@ _NULL = 1
 
 @dataclass(frozen=True)
 class Moments:
-    """How a table turns a column into folders named by time (`hoodie.keygen.timebased.*`); picklable.
+    """Rule that turns a column into folders named by time (`hoodie.keygen.timebased.*`); picklable.
 
     Args:
         kind: `timestamp.type`.
@@ -137,7 +137,7 @@ class Moments:
 
     @cached_property
     def folders(self) -> int:
-        """How many folders one value makes, where values aren't encoded."""
+        """Number of folders that one value makes, if values aren't encoded."""
         return joda.folders(self.output_format)
 
     def _scaled(self, values: pa.Array, name: str) -> pa.Array:
@@ -180,7 +180,7 @@ class Moments:
         return utc
 
     def _null_text(self) -> str:
-        """What Hudi reads in place of null: its first moment by the first format."""
+        """Return the text that Hudi reads in place of null: its first moment in the first format."""
         pattern = self.input_formats[0]
         zone = Zone.of(self.input_zone or self.output_zone or "UTC")
         local = zone.local(pa.array([_NULL]))

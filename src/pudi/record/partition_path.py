@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -11,14 +12,18 @@ import pyarrow.compute as pc
 
 from pudi.config import TableConfig
 from pudi.errors import InvalidArgumentError
+from pudi.record.java_numbers import numbers_of_texts
 from pudi.record.key_text import refusal
 from pudi.schema import convert_where_possible
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder for null or empty partition values (PartitionPathEncodeUtils.DEFAULT_PARTITION_PATH)."""
 
+EMPTY_TEXTS = ("", DEFAULT_PARTITION)
+"""Texts of which Hudi reads null back from their folder."""
+
 _OLD_DEFAULT = "default"
-"""What stood for it before Hudi 0.12."""
+"""Name of the default partition before Hudi 0.12."""
 
 _ESCAPED = "".join(map(chr, range(0x20))) + "\x7f\"#%'*/:=?\\{[]^"
 SPECIAL = r"[\x00-\x1f\x22\x23\x25\x27\x2a\x2f\x3a\x3d\x3f\x5b-\x5e\x7b\x7f]"
@@ -120,15 +125,33 @@ def segments(paths: pa.Array, fields: tuple[str, ...], depths: tuple[int, ...], 
     return [pc.if_else(known, part, pa.scalar(None, pa.string())) for part in parts]
 
 
+def column_texts(parts: Sequence[pa.Array], *, url_encode: bool) -> list[str | None] | None:
+    """Return the values of text columns in one path, None for null; None if a part is no value's text.
+
+    Args:
+        parts: the text of each column in the path.
+        url_encode: whether special characters of values are encoded.
+    """
+    values = [_unescaped(part) if url_encode else part for part in parts]
+    if any(part.null_count for part in values):
+        return None
+    texts = [part[0].as_py() for part in values]
+    return [None if text in EMPTY_TEXTS else text for text in texts]
+
+
 def typed_values(texts: pa.Array, kind: pa.DataType, *, url_encode: bool) -> pa.Array:
     """Parse each text as the only value of the type that Hudi writes that way; NULL if no value or several fit."""
     values = _unescaped(texts) if url_encode else texts
     if refusal(kind, partition=True) is not None:
         return pa.nulls(len(texts), kind)
-    unclear = pc.is_in(values, value_set=pa.array(["", DEFAULT_PARTITION, _OLD_DEFAULT]))
+    unclear = pc.is_in(values, value_set=pa.array([*EMPTY_TEXTS, _OLD_DEFAULT]))
     values = pc.if_else(unclear, pa.scalar(None, pa.string()), values)
     if kind == pa.string():
         return values
+    if pa.types.is_timestamp(kind):  # in the zone of a JVM that the table doesn't state
+        return pa.nulls(len(texts), kind)
+    if pa.types.is_floating(kind):
+        return numbers_of_texts(values, kind)
     typed = convert_where_possible(lambda part: part.cast(kind), values, kind)
     # Hudi never writes other spellings of the value ("+5", "05").
     return pc.if_else(pc.equal(typed.cast(pa.string()), values), typed, pa.scalar(None, kind))
@@ -142,3 +165,16 @@ def _unescaped(texts: pa.Array) -> pa.Array:
     distinct = texts.filter(special).unique()
     values = pa.array(map(unescape, distinct.to_pylist()), pa.string())
     return pc.if_else(special, values.take(pc.index_in(texts, value_set=distinct)), texts)
+
+
+def matching_paths(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return the partition paths that some texts name, `*` in them standing for any text.
+
+    Source: HoodieSparkSqlWriter.resolvePartitionWildcards.
+
+    Args:
+        wanted: paths and patterns.
+        known: the paths of the table's partitions.
+    """
+    patterns = [re.compile(".*".join(map(re.escape, re.split(r"\*|%2A", name)))) for name in wanted]
+    return [path for path in known if any(pattern.fullmatch(path) for pattern in patterns)]

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import MetaClient, read_history
-from pudi.action.log_merging import merging_of_changes
+from pudi.client import MetaClient, read_history
+from pudi.client.log_merging import merging_of_changes
 from pudi.context.lazy import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.expr import bind_where
+from pudi.filegroup import PathColumns, path_columns
 from pudi.filegroup.retained import naming_retained
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
+from pudi.plan.read import list_columns
 from pudi.scan.change_splits import SplitFinder
 from pudi.scan.lazy_rows import LazyRows
-from pudi.scan.ranges import bounds_of, day_of, schema_at
+from pudi.scan.ranges import bounds_of, completion_of, day_of, schema_at, warn_before_first
 from pudi.scan.retained import stream_naming_retained
 from pudi.schema import with_meta_fields
 from pudi.timeline import Timeline, TimelinePlace
@@ -52,6 +54,11 @@ class ChangeFeed(LazyRows):
         return self._plan.output_schema
 
     @property
+    def path_columns(self) -> PathColumns | None:
+        """The partition columns that the table's files leave out; None if they have all columns."""
+        return path_columns(self._meta.storage)
+
+    @property
     def plan(self) -> ChangePlan:
         """The files that will be read."""
         return self._plan
@@ -77,7 +84,7 @@ class ChangeFeed(LazyRows):
         return spark_reader.change_frame(self._meta.storage, self._plan, spark)
 
     def explain(self) -> str:
-        """What will be read, as text: commits, how their changes are found, files, bytes."""
+        """Return the plan of the read as text: commits, the way in which their changes are found, files, bytes."""
         plan = self._plan
         cases = Counter(split.case for split in plan.splits)
         logged = "CDC files" if plan.logged else "none: changes are computed by comparing files with those before"
@@ -106,10 +113,10 @@ def change_feed(
     meta_fields: bool,
     images: str = "json",
 ) -> ChangeFeed:
-    """What commits that completed after `since` and up to `until` changed (Hudi's CDC query, HoodieCDCExtractor).
+    """Return the changes of commits that completed after `since`, up to `until` (Hudi's CDC query, HoodieCDCExtractor).
 
-    Times are as of `changes_scan`. Hudi compares requested times in every version, and so misses a commit that was
-    requested before `since` and completed after it.
+    Times are as of `changes_scan`; a commit's requested time stands for its completion time. Hudi compares requested
+    times in every version, and so misses a commit that was requested before `since` and completed after it.
 
     Raises:
         InvalidArgumentError: `since` is later than `until`, or no point in time; an unknown column; a wrong predicate.
@@ -124,9 +131,11 @@ def change_feed(
             "the table has no meta fields and logs no changes, so pudi can't find them", table=meta.storage.root
         )
     timeline = meta.store.load()
-    low, high = bounds_of(meta, since, until)
+    low, high = (completion_of(timeline, time) for time in bounds_of(meta, since, until))
     _refuse_archived(meta, timeline, low)
     end = timeline if high is None else timeline.completed_until(high)
+    if until is not None and low is None:
+        warn_before_first(meta, timeline, end, "until", until)
     chosen = [i for i in meta.commits_by_completion(end) if low is None or end.order(i) > low]
     columns_then = schema_at(meta, end, timeline)
     schema = with_meta_fields(columns_then) if meta.config.populate_meta_fields else columns_then
@@ -159,9 +168,7 @@ def change_feed(
 
 
 def _columns(wanted: Sequence[str] | None, whole: pa.Schema, table: str) -> tuple[str, ...]:
-    if isinstance(wanted, str):
-        raise InvalidArgumentError(f"columns is one text; give a list: columns=[{wanted!r}]", table=table)
-    names = tuple(whole.names if wanted is None else wanted)
+    names = tuple(whole.names if wanted is None else list_columns(wanted, table))
     unknown = [name for name in names if name not in whole.names]
     if unknown:
         raise InvalidArgumentError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pudi.action import MetaClient
-from pudi.action.lost_instants import refuse_losses
+from pudi.client import MetaClient
+from pudi.client.lost_instants import refuse_losses
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.past import PastSlices

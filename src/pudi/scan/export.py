@@ -25,7 +25,7 @@ _ROUGHLY = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export has written.
+    """Files that an export has written.
 
     Attributes:
         rows: number of rows.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pudi.action import MetaClient
-from pudi.action.meta_client import SERVICE_OPERATIONS
+from pudi.client import MetaClient
+from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, WriteStat
 from pudi.scan.ranges import cleaned_after, day_of
@@ -23,7 +23,7 @@ EARLIEST = "0" * 14
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much a batch takes at most; always at least one commit. None for no limit.
+    """Limits of a batch, which takes at least one commit; None for no limit.
 
     Attributes:
         commits: number of commits.

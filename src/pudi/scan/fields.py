@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +57,8 @@ def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Se
     Raises:
         InvalidArgumentError: a column is named twice.
     """
-    if columns is None or isinstance(columns, str):
-        return columns, None
+    if columns is None or isinstance(columns, str) or not isinstance(columns, Iterable):
+        return columns, None  # the plan refuses what is no list
     paths = [_path(name, schema) for name in columns]
     if all(len(path) == 1 for path in paths):
         return columns, None
@@ -69,7 +69,7 @@ def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Se
 
 def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
     """The names from the outside in; a name of a column itself, or an unknown one, as it is."""
-    if name in schema.names or "." not in name:
+    if not isinstance(name, str) or name in schema.names or "." not in name:  # the plan refuses what is no text
         return (name,)
     first, *inner = name.split(".")
     if first not in schema.names:

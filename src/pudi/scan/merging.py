@@ -1,4 +1,4 @@
-"""What a scan of a merge-on-read table leaves out."""
+"""Choose what a scan of a merge-on-read table leaves out."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context.lazy import lazy_module
 from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
@@ -16,9 +16,9 @@ from pudi.scan.skipping import Skipper
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pudi.action.services import clustering_gain
+    from pudi.services import clustering_gain
 else:
-    clustering_gain = lazy_module("pudi.action.services.clustering_gain")
+    clustering_gain = lazy_module("pudi.services.clustering_gain")
 
 Groups = Collection[tuple[str, str]]
 """File groups: partition path and file id of each."""

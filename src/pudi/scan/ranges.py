@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import date
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.errors import InvalidArgumentError, naming
 from pudi.format import Action
 from pudi.timeline import Timeline, day_before, parse_time
+
+_log = logging.getLogger(__name__)
 
 
 def bounds_of(meta: MetaClient, since: str | date | None, until: str | date | None) -> tuple[str | None, str | None]:
@@ -25,6 +28,38 @@ def bounds_of(meta: MetaClient, since: str | date | None, until: str | date | No
     if low is not None and high is not None and low > high:
         raise InvalidArgumentError(f"since={since!r} is later than until={until!r}", table=meta.storage.root)
     return (None if low is not None and set(low) == {"0"} else low), high
+
+
+def warn_before_first(meta: MetaClient, timeline: Timeline, seen: Timeline, what: str, moment: object) -> None:
+    """Log a warning if a moment lies before the first commit: it's read as an empty table, as by Hudi.
+
+    Args:
+        meta: the table.
+        timeline: its timeline, with archived instants where the moment may be older than the active ones.
+        seen: the part of it up to the moment.
+        what: the argument that gave the moment.
+        moment: its value.
+    """
+    if timeline.commits and not seen.commits:
+        _log.warning(
+            "table %s: %s=%r lies before the table's first commit, %s: there are no rows. pudi.Table.history() lists "
+            "the commits",
+            meta.storage.root,
+            what,
+            str(moment),
+            timeline.commits[0].requested,
+        )
+
+
+def completion_of(timeline: Timeline, time: str | None) -> str | None:
+    """Return when a commit completed, given its requested time; any other time as it is.
+
+    Hudi compares requested times in change data queries: there a commit's own requested time leaves it behind.
+    """
+    commits = [] if time is None or not timeline.rules.has_completion_times else timeline.commits
+    if time is None or any(commit.completion == time for commit in commits):
+        return time
+    return next((commit.completion for commit in commits if commit.requested == time and commit.completion), time)
 
 
 def day_of(timeline: Timeline, low: str | None) -> str | None:

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.filegroup.retained import naming_retained
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import NotSupportedError
-from pudi.filegroup import open_base_file
+from pudi.filegroup import PathColumns, open_base_file, path_columns
 from pudi.filegroup.retained import naming_retained
 from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
@@ -71,6 +71,11 @@ class Scan(LazyRows):
         return self._instant
 
     @property
+    def path_columns(self) -> PathColumns | None:
+        """The partition columns that the table's files leave out; None if they have all columns."""
+        return path_columns(self._meta.storage)
+
+    @property
     def plan(self) -> ReadPlan:
         """The files that will be read; listed once."""
         if self._planned is None:
@@ -123,7 +128,7 @@ class Scan(LazyRows):
         return export.export(self.to_batches(), self.schema, os.fspath(out), format, storage_options)
 
     def explain(self) -> str:
-        """What will be read, and what was pruned, as text: partitions, files, row groups, bytes.
+        """Return the plan of the read as text: partitions, files, row groups and bytes, read and pruned.
 
         It also compares how many files the filter keeps of those that the last clustering made, and of those that it
         replaced, if column statistics of both are still there.

@@ -1,4 +1,4 @@
-"""What a scan asks the metadata table: where wanted records are, and which file slices it may leave out."""
+"""Ask the metadata table where wanted records are, and which file slices a scan may leave out."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pudi.action import MetaClient
-from pudi.action.kinds.reading import IndexRead, LookupResult
+from pudi.client import MetaClient
 from pudi.config import Options, ReadOptions, metadata_switched_off
 from pudi.context.lazy import lazy_module
 from pudi.errors import PudiError
 from pudi.format.metadata_partitions import FILES
+from pudi.indexes.reading import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.schema import unwritable_columns
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pudi.action.kinds import registry
+    from pudi.indexes import registry
 else:
-    registry = lazy_module("pudi.action.kinds.registry")
+    registry = lazy_module("pudi.indexes.registry")
 
 _log = logging.getLogger("pudi.scan")
 
@@ -52,7 +52,7 @@ class Skipper:
             return None
 
     def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
-        """Where the records are that a plan asks for by key or by an indexed value; None where that isn't known."""
+        """Return the places of the records that a plan asks for by key or indexed value; None if they aren't known."""
         try:
             if plan.narrowed is None or not self.newest or not table.is_known_to(self.timeline):
                 return None
@@ -77,7 +77,8 @@ class Skipper:
 
     def _read(self, table: MetadataTable) -> IndexRead:
         millis = (name.split(".")[0] for name in unwritable_columns(self.meta.schema_json(self.seen)))
-        return IndexRead(self.meta, table, frozenset(millis))
+        # Hudi's statistics of columns that files leave out are about the nulls that some files have in their place
+        return IndexRead(self.meta, table, frozenset(millis) | frozenset(self.meta.path_columns))
 
 
 def _warn(plan: ReadPlan, error: PudiError) -> None:

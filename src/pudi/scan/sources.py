@@ -8,7 +8,7 @@ from datetime import date
 
 import pyarrow as pa
 
-from pudi.action import (
+from pudi.client import (
     MetaClient,
     files_written,
     merging_of,
@@ -16,7 +16,7 @@ from pudi.action import (
     verify_committed_files,
     verify_committed_logs,
 )
-from pudi.action.lost_instants import refuse_losses
+from pudi.client.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import NotFoundError, NotSupportedError, naming
 from pudi.filegroup import FileSlice
@@ -27,7 +27,7 @@ from pudi.plan import plan_read
 from pudi.scan.fields import chosen_columns
 from pudi.scan.merging import base_files_only
 from pudi.scan.planning import Groups, Planner
-from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at
+from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at, warn_before_first
 from pudi.scan.scan import Scan
 from pudi.scan.skipping import skipper
 from pudi.timeline import Instant, Timeline, parse_time
@@ -61,6 +61,7 @@ def snapshot_scan(
             timeline = timeline.with_archived(meta.store.archived())
         _check_not_cleaned(meta, timeline, instant)
         seen = _as_saved(meta, timeline, timeline.until(instant), instant)
+        warn_before_first(meta, timeline, seen, "as_of", as_of)
     schema = schema_at(meta, seen, timeline)
     wanted, fields = chosen_columns(columns, schema)
     plan = plan_read(
@@ -143,6 +144,8 @@ def changes_scan(
     if reaches and not everything:
         timeline = timeline.with_archived(meta.store.archived(day_of(timeline, low)))
         end = timeline if high is None else timeline.completed_until(high)
+    if until is not None and low is None:
+        warn_before_first(meta, timeline, end, "until", until)
     chosen = [i for i in end.commits if low is None or end.order(i) > low]
     commit_times = None if everything else frozenset(i.requested for i in chosen)
     schema = schema_at(meta, end, timeline)

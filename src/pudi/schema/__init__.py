@@ -1,7 +1,13 @@
-"""What a column is: meta fields, pudi's types, Avro and Spark schemas, and fitting data to a table schema."""
+"""Columns of a table: meta fields, types, Avro and Spark schemas, and fitting data to a schema."""
 
 from pudi.schema.avro_read import avro_to_arrow
-from pudi.schema.avro_text import add_meta_fields, evolved_text, unwritable_columns, without_meta_fields_text
+from pudi.schema.avro_text import (
+    add_meta_fields,
+    evolved_text,
+    unwritable_columns,
+    with_text_columns_text,
+    without_columns_text,
+)
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
 from pudi.schema.elementwise import convert_where_possible
@@ -19,7 +25,7 @@ from pudi.schema.fields import (
 from pudi.schema.nested import FieldNames
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
-from pudi.schema.writing import incoming, retyped, written_schema
+from pudi.schema.writing import incoming, is_untyped, retyped, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
@@ -39,12 +45,14 @@ __all__ = [
     "convert_where_possible",
     "evolved_text",
     "incoming",
+    "is_untyped",
     "normalise",
     "retyped",
     "spark_struct_to_arrow",
     "unwritable_columns",
     "with_meta_fields",
+    "with_text_columns_text",
+    "without_columns_text",
     "without_meta_fields",
-    "without_meta_fields_text",
     "written_schema",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -24,11 +24,21 @@ def add_meta_fields(avro_json: str) -> str:
     return json.dumps({**schema, "fields": [*metas, *own]}, separators=(",", ":"), ensure_ascii=False)
 
 
-def without_meta_fields_text(avro_json: str) -> str:
-    """The schema without meta fields, as it stands in the footer of a base file that has none."""
+def without_columns_text(avro_json: str, names: Collection[str]) -> str:
+    """The schema without some columns, as it stands in files that leave them out."""
     schema = json.loads(avro_json)
-    own = [field for field in schema["fields"] if field["name"] not in META_FIELDS]
-    return json.dumps({**schema, "fields": own}, separators=(",", ":"), ensure_ascii=False)
+    kept = [field for field in schema["fields"] if field["name"] not in names]
+    if len(kept) == len(schema["fields"]):
+        return avro_json
+    return json.dumps({**schema, "fields": kept}, separators=(",", ":"), ensure_ascii=False)
+
+
+def with_text_columns_text(avro_json: str, names: Sequence[str]) -> str:
+    """The schema with some columns as nullable texts behind the others (TableSchemaResolver.appendPartitionColumns)."""
+    schema = json.loads(without_columns_text(avro_json, names))
+    texts = [{"name": name, "type": ["null", "string"], "default": None} for name in names]
+    whole = {**schema, "fields": [*schema["fields"], *texts]}
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
 
 
 def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:

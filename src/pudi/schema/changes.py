@@ -30,11 +30,11 @@ from pudi.schema.types import normalise_type
 from pudi.schema.writing import may_promote
 
 _Edit = Callable[[tuple[Column, ...], int], tuple[Column, ...]]
-"""What becomes of the columns of one level; the number is the place of the column that is meant."""
+"""Change of the columns of one level: takes them and the position of the column that is meant."""
 
 
 def add_column(schema: InternalSchema, path: str, kind: pa.DataType, after: str | None = None) -> InternalSchema:
-    """With one column more, nullable, at the top or in a struct.
+    """Add a nullable column, at the top or in a struct.
 
     Args:
         schema: the schema.
@@ -68,7 +68,7 @@ def add_column(schema: InternalSchema, path: str, kind: pa.DataType, after: str 
 
 
 def rename_column(schema: InternalSchema, path: str, name: str) -> InternalSchema:
-    """With another name for a column.
+    """Rename a column.
 
     Raises:
         SchemaError: the column does not exist, or the new name does.
@@ -83,7 +83,7 @@ def rename_column(schema: InternalSchema, path: str, name: str) -> InternalSchem
 
 
 def move_column(schema: InternalSchema, path: str, after: str) -> InternalSchema:
-    """With a column right behind another one of the same level.
+    """Move a column behind another one of the same level.
 
     Raises:
         SchemaError: one of them does not exist, or they are the same.
@@ -114,7 +114,7 @@ def drop_column(schema: InternalSchema, path: str) -> InternalSchema:
 
 
 def change_type(schema: InternalSchema, path: str, kind: pa.DataType) -> InternalSchema:
-    """With another type for a column of a plain type.
+    """Change the type of a column of a plain type.
 
     Raises:
         SchemaError: the column does not exist, or its type can't be converted to the new one.

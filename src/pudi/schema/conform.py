@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +15,14 @@ from pudi.schema.promote import promote
 _ADVICE = "cast the data, or change the table's schema first"
 
 
-def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None, evolved: bool = False) -> pa.Table:
+def conform(
+    data: pa.Table,
+    schema: pa.Schema,
+    *,
+    table: str | None = None,
+    evolved: bool = False,
+    promoted: Collection[str] = (),
+) -> pa.Table:
     """The data with exactly the table's columns, in the table's order and types.
 
     Columns meet by name, case-sensitively. A column of another type is cast where no value changes:
@@ -29,6 +38,7 @@ def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None, evol
         table: location of the table, for messages.
         evolved: whether the schema is what `written_schema` made of this data's: then columns, and fields of structs,
             that the data lacks are null, and values are turned into other types as Hudi does (`promote`).
+        promoted: columns whose values are turned into other types in any case.
 
     Raises:
         SchemaError: a column is missing, is not the table's, holds nulls where the table has none,
@@ -37,7 +47,10 @@ def conform(data: pa.Table, schema: pa.Schema, *, table: str | None = None, evol
     if evolved:
         data = _with_missing(data, schema)
     data = _match_names(data, schema, table)
-    columns = [_conform_column(data.column(field.name), field, table, evolved=evolved) for field in schema]
+    columns = [
+        _conform_column(data.column(field.name), field, table, evolved=evolved or field.name in promoted)
+        for field in schema
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -1,4 +1,4 @@
-"""Which columns Hudi adds to a table, and which names a column may have: schema in, schema out."""
+"""Add and check meta fields and column names."""
 
 from __future__ import annotations
 

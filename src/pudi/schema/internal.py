@@ -136,7 +136,7 @@ class InternalSchema:
         return cls(version, ids.next - 1, columns)
 
     def names_in(self, stored: InternalSchema) -> FieldNames | None:
-        """What these columns are called in a file of another version; None where they are called the same."""
+        """Return the names of these columns in files of another schema version; None if they are the same."""
         by_id = {column.id: column for column in _all_columns(Struct(stored.columns))}
         return _names(self.columns, stored.columns, by_id)
 
@@ -155,7 +155,7 @@ class SchemaHistory:
     _names: dict[int, FieldNames | None] = field(default_factory=dict, compare=False, repr=False)
 
     def names(self, instant: str) -> FieldNames | None:
-        """What the current columns are called in files of a commit (InternalSchemaUtils.searchSchema)."""
+        """Return the names of the current columns in files of a commit (InternalSchemaUtils.searchSchema)."""
         known = [schema for schema in self.versions if schema.version <= int(instant)]
         if not known:
             return None

@@ -13,17 +13,17 @@ from pudi.errors import SchemaError
 from pudi.schema.types import is_any_list, is_run_end_encoded
 
 Leaf = Callable[[pa.Array, pa.DataType, str], pa.Array]
-"""How a column of a plain type becomes another one: `(array, target type, dotted path) -> array`."""
+"""Cast of a column of a plain type: `(array, target type, dotted path) -> array`."""
 
 _MAX_OFFSET = 2**31 - 1
 
 ELEMENT, VALUE = "element", "value"
-"""What the inside of a list and the values of a map are called in paths and `FieldNames`."""
+"""Names of list elements and map values in paths and `FieldNames`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """What fields that are asked for are called where they are stored.
+    """Names under which requested fields are stored.
 
     Attributes:
         stored: maps requested names to the stored name (None for a field that is not stored, even if a stored field has
@@ -87,6 +87,11 @@ def cast_array(
     return leaf(array, target, path)
 
 
+def is_view(kind: pa.DataType) -> bool:
+    """Return whether values of a type are views of texts or bytes."""
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+
+
 def decode(array: pa.Array) -> pa.Array:
     """The array in a plain layout: no dictionary, no runs, lists with 32 bit offsets.
 
@@ -95,6 +100,9 @@ def decode(array: pa.Array) -> pa.Array:
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
+        if is_view(kind.value_type):  # polars' Categorical and Enum; Arrow can't decode such dictionaries
+            plain = array.dictionary.cast(pa.string() if pa.types.is_string_view(kind.value_type) else pa.binary())
+            array = pa.DictionaryArray.from_arrays(array.indices, plain)
         return array.dictionary_decode()
     if is_run_end_encoded(kind):
         return pc.run_end_decode(array)

@@ -1,4 +1,4 @@
-"""How Spark writes the same schema: the JSON of a StructType, or DDL text, to and from Arrow, without pyspark."""
+"""Convert between Arrow schemas and Spark's (JSON of a StructType, or DDL text), without pyspark."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ _FROM_SPARK = {
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
     "timestamp_ntz": LOCAL_TIMESTAMP,
+    "void": pa.null(),
 }
 
-_TO_SPARK = {kind: name for name, kind in _FROM_SPARK.items() if name not in {"byte", "short"}}
+_TO_SPARK = {kind: name for name, kind in _FROM_SPARK.items() if name not in {"byte", "short", "void"}}
 
 _TO_DDL = {"integer": "INT", "long": "BIGINT"}
 
@@ -38,7 +39,8 @@ _TEXT = re.compile(r"(?:char|varchar)\(\d+\)|string collate \w+")
 def spark_struct_to_arrow(struct: Mapping[str, object] | str) -> pa.Schema:
     """The Arrow schema, in pudi's types, of a Spark StructType.
 
-    Bytes and shorts become int32, as in Hudi's Avro schema; char and varchar become string.
+    Bytes and shorts become int32, as in Hudi's Avro schema; char and varchar become string. Void becomes Arrow's null,
+    in which no table stores a column: `normalise` refuses it, and `incoming` takes the table's type in its place.
 
     Args:
         struct: what `StructType.json()` or `StructType.jsonValue()` gives.
@@ -123,12 +125,12 @@ def _from_spark(node: object, path: str, depth: int) -> pa.DataType:
         raise SchemaError(f"column {path!r} has Spark type {kind or node!r}, which a Hudi table can't hold; cast it")
     if kind == "array":
         item = _from_spark(node.get("elementType"), f"{path}.element", depth + 1)
-        return list_of(item, nullable=bool(node.get("containsNull", True)))
+        return list_of(item, nullable=bool(node.get("containsNull", True)) or pa.types.is_null(item))
     if kind == "map":
         if _from_spark(node.get("keyType"), f"{path}.key", depth + 1) != pa.string():
             raise SchemaError(f"column {path!r}: Hudi's maps have string keys; cast them")
         value = _from_spark(node.get("valueType"), f"{path}.value", depth + 1)
-        return map_of(value, nullable=bool(node.get("valueContainsNull", True)))
+        return map_of(value, nullable=bool(node.get("valueContainsNull", True)) or pa.types.is_null(value))
     fields = node.get("fields")
     if not isinstance(fields, list):
         raise SchemaError(f"a Spark struct has no list of fields at {path!r}")
@@ -140,7 +142,7 @@ def _from_field(node: object, path: str, depth: int) -> pa.Field:
     if not isinstance(node, Mapping) or not isinstance(name, str):
         raise SchemaError(f"a Spark struct has a field without a name at {path!r}")
     kind = _from_spark(node.get("type"), f"{path}.{name}" if path else name, depth + 1)
-    return pa.field(name, kind, bool(node.get("nullable", True)))
+    return pa.field(name, kind, bool(node.get("nullable", True)) or pa.types.is_null(kind))
 
 
 def _from_name(name: str, path: str) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""What types a column of a table can have: any Arrow schema in, the same schema in pudi's few types out."""
+"""Convert Arrow schemas to the types that a table's columns can have."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pudi.errors import SchemaError
 from pudi.schema.fields import check_names
 
 MAX_DEPTH = 64
-"""How deep types may be nested, in a user's schema as in a stored one."""
+"""Maximum nesting depth of types, in a user's schema and in a stored one."""
 
 MAX_DECIMAL_DIGITS = 38
 """Digits of the widest decimal that Spark, and so Hudi, can hold."""

@@ -1,4 +1,4 @@
-"""What a write makes of a table's columns: the table's schema and the data's in, the table's new schema out.
+"""Derive a table's new schema from its schema and the schema of written data.
 
 Rules as Hudi 1.2 has them by default: `HoodieSchemaUtils.deduceWriterSchema`, that is, data of a narrower type is
 turned into the table's (`SchemaChangeUtils.shouldPromoteType`), and the table takes on a wider type that can read what
@@ -132,7 +132,7 @@ def _decimal_fits(data: pa.DataType, table: pa.DataType) -> bool:
 
 
 def incoming(data: pa.Schema, table: pa.Schema) -> pa.Schema:
-    """Return the data's columns in pudi's types; in the table's where they have none (nulls, uint64).
+    """Return the data's columns in pudi's types; in the table's where they or fields inside have none (nulls, uint64).
 
     Raises:
         SchemaError: pudi has no such type.
@@ -142,12 +142,32 @@ def incoming(data: pa.Schema, table: pa.Schema) -> pa.Schema:
 
 def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
     """The data's field in pudi's types; the table's type for what has none (nulls, uint64), which values decide on."""
-    try:
-        return pa.field(field.name, normalise_type(field.type, field.name), field.nullable)
-    except SchemaError:
-        if field.name in table.names and (pa.types.is_null(field.type) or pa.types.is_uint64(field.type)):
-            return pa.field(field.name, table.field(field.name).type, field.nullable)
-        raise
+    known = table.field(field.name).type if field.name in table.names else None
+    kind = field.type if known is None else _typed(field.type, known)
+    return pa.field(field.name, normalise_type(kind, field.name), field.nullable)
+
+
+def _typed(kind: pa.DataType, table: pa.DataType) -> pa.DataType:
+    """Return a type of the data with the table's types in place of those that tables have not: null and uint64."""
+    types = pa.types
+    if types.is_null(kind) or types.is_uint64(kind):
+        return table
+    if types.is_struct(kind) and types.is_struct(table):
+        known = {each.name: each.type for each in table}
+        return pa.struct([each.with_type(_typed(each.type, known.get(each.name, each.type))) for each in kind])
+    if is_any_list(kind) and is_any_list(table):
+        return list_of(_typed(kind.value_type, table.value_type), nullable=kind.value_field.nullable)
+    if types.is_map(kind) and types.is_map(table):
+        key, value = kind.key_field, kind.item_field
+        return pa.map_(key, value.with_type(_typed(value.type, table.item_type)))
+    return kind
+
+
+def is_untyped(kind: pa.DataType) -> bool:
+    """Return whether a type, or one inside of it, is one that tables have not and that the table's type stands for."""
+    types = pa.types
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return bool(types.is_null(kind) or types.is_uint64(kind)) or any(map(is_untyped, inner))
 
 
 def _may_keep(data: pa.DataType, table: pa.DataType) -> bool:
@@ -184,7 +204,7 @@ class _Merge:
         return pa.field(old.name, kind, old.nullable or new.nullable)
 
     def type(self, old: pa.DataType, new: pa.DataType, path: str) -> pa.DataType:
-        """What a column's type becomes."""
+        """Return the new type of a column."""
         types = pa.types
         if old.equals(new):
             return old

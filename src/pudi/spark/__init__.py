@@ -1,4 +1,4 @@
-"""What Spark users reach for first: a writer for a Hudi job's option map, one for streams, and a format for reading."""
+"""Offer what Spark users need first: a writer for a Hudi job's option map, one for streams, a format for reading."""
 
 from pudi.engine.spark.session import require_spark
 from pudi.spark.read_request import FrameReader, read

@@ -11,17 +11,23 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from pudi.action import CommitResult
-from pudi.action.sole_progress import SoleProgress
+from pudi.client import CommitResult
+from pudi.commit.sole_progress import SoleProgress
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError
+from pudi.filegroup.nested import check_none_below
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
-from pudi.schema import RECORD_KEY, spark_struct_to_arrow, without_meta_fields
+from pudi.record import matching_paths
+from pudi.schema import RECORD_KEY, normalise, spark_struct_to_arrow, without_meta_fields
 from pudi.storage import canonical_root, delete_folder, open_storage
 from pudi.table import Table, create
-from pudi.table.create import first_write
+from pudi.table.create import check_engine, first_write
+from pudi.writes.prerequisites import check_services_around
+
+FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
+"""Names of the format in a Hudi job."""
 
 
 class SaveMode(str, Enum):
@@ -148,7 +154,11 @@ class WriteJob:
             return None
         replaces = mode is SaveMode.OVERWRITE and operation is not Operation.INSERT_OVERWRITE_TABLE
         operation = self._by_key(operation, resolved, None if replaces else table, frame)
+        if table is None or replaces:
+            check_engine(frame, self.path)
         if replaces:
+            if table is not None:
+                check_services_around(table._meta, resolved)
             self._clear(frame)
             table = None
         if table is None:
@@ -164,15 +174,11 @@ class WriteJob:
         return table._write(frame, operation, None, extra_metadata, since, progress)
 
     def _partitions(self, frame: Any, table: Table, resolved: Options) -> list[str]:
-        """The partitions that options name, `*` standing for any text, or those that the records fall into.
-
-        Source: HoodieSparkSqlWriter.resolvePartitionWildcards.
-        """
+        """The partitions that options name, `*` standing for any text, or those that the records fall into."""
         wanted = names_in(resolved[WriteOptions.partitions_to_delete])
         if not wanted:
             return table.partitions_of(frame)
-        patterns = [re.compile(".*".join(map(re.escape, re.split(r"\*|%2A", name)))) for name in wanted]
-        return [path for path in table.partitions() if any(pattern.fullmatch(path) for pattern in patterns)]
+        return matching_paths(wanted, table.partitions())
 
     def table(self) -> Table | None:
         """Return the table; None without one."""
@@ -221,13 +227,14 @@ class WriteJob:
         Raises:
             InvalidArgumentError: the frame reads from there.
         """
-        spark_struct_to_arrow(frame.schema.json())  # an impossible schema must not cost the old table
+        normalise(spark_struct_to_arrow(frame.schema.json()))  # an impossible schema must not cost the old table
         storage = open_storage(self.path, self.storage_options)
         if next(iter(storage.list(HOODIE_DIR)), None) is None:
             return  # no table, nor what an overwrite left that was cut short: other files are not ours to delete
         below = urlsplit(canonical_root(storage.root)).path.rstrip("/") + "/"
         if any(unquote(urlsplit(uri).path).startswith(below) for uri in frame.inputFiles()):
             raise InvalidArgumentError("the data is read from the table that it would overwrite", table=self.path)
+        check_none_below(storage)
         storage.delete([PROPERTIES, PROPERTIES_BACKUP])  # first: half a table must not be read as one
         delete_folder(storage, "")
 

@@ -7,29 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.config import FormatOptions, Option, names_in, spelled
 from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError, NotSupportedError, naming
 from pudi.scan.feed import BatchLimits, newest_offset
+from pudi.spark.job import FORMATS
 from pudi.spark.streaming.batches import ChangedRows, ChangesRequest
 from pudi.table import Table
 
-FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
-"""What a Hudi job calls the format."""
-
 _PATH = "path"
 _STORAGE = "storage."
-"""What the keys of storage options begin with."""
+"""Prefix of the keys of storage options."""
 _CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "is_managed_location", "collation"})
 """Properties of a catalog's table that Spark gives along (TableCatalog)."""
 _CATALOG_OPTION = "option."
-"""What the copies of options begin with that a catalog's table keeps (TableCatalog.OPTION_PREFIX)."""
+"""Prefix of the copies of options that a catalog's table keeps (TableCatalog.OPTION_PREFIX)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What is read, and how; picklable.
+    """Request of a read; picklable.
 
     Attributes:
         path: the table's root.
@@ -104,20 +102,20 @@ class ReadRequest:
         if view.query == "incremental":
             begin = newest_offset(self.meta) if view.begin is None else view.begin
             return replace(self.changes, columns=wanted).scan_from(table, begin, view.end)
-        optimized = view.query == "read_optimized"
+        optimized = view.query == "read_optimized" or (view.query == "snapshot" and view.as_read_optimized)
         meta = self.meta_fields
         return table.scan(wanted, view.where, as_of=view.as_of, read_optimized=optimized, meta_fields=meta)
 
     @property
     def changes(self) -> ChangesRequest:
-        """What a stream reads of the table's changes."""
+        """Return the request of a stream for the table's changes."""
         changes_format = "cdc" if self.view.changes_format == "cdc" else "latest"
         lost = self.view.fail_on_data_loss
         return ChangesRequest(self.columns, self.view.where, changes_format, self.meta_fields, lost)
 
     @property
     def limits(self) -> BatchLimits:
-        """How much a stream reads in a batch."""
+        """Return the limits of a stream's batch."""
         return BatchLimits(records=self.view.max_rows, files=self.view.max_files, size=self.view.max_bytes)
 
     def for_batch(self) -> ReadRequest:
@@ -135,7 +133,7 @@ class ReadRequest:
                 raise NotSupportedError(
                     f"a stream takes no {option}: it begins at {FormatOptions.stream_start}", table=self.path
                 )
-        if self.view.query == "read_optimized":
+        if self.view.query == "read_optimized" or self.view.as_read_optimized:
             raise NotSupportedError(f"a stream takes no {FormatOptions.query}=read_optimized", table=self.path)
         return self
 

@@ -8,20 +8,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.engine.spark.session import check_session, functions, struct_type
+from pudi.config.read_options import FormatOptions
+from pudi.engine.spark.session import check_session, functions, sql_errors, struct_type
 from pudi.errors import InvalidArgumentError
 from pudi.record import SPARK_ERROR_MARK
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
-from pudi.statement.assignment import check_storable
-from pudi.statement.host import Settings
-from pudi.statement.merges import COMPUTED
+from pudi.statement.assignment import check_storable, places
+from pudi.statement.host import CataloguedEntry, MergeQuery, Settings
+from pudi.statement.merge_values import COMPUTED
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.run import run
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
+_IMPLEMENTATION = "spark.sql.catalogImplementation"
 _MISFIT = SPARK_ERROR_MARK + "SchemaError: {} is none of type {}; give one that is, or NULL: "
 
 
@@ -56,28 +58,54 @@ class SparkHost:
         self.spark = spark
         self.settings: Settings = _Conf(spark)
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> Any:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Any]) -> Any:
         """Run a query in Spark, tables being read natively; see `Host`."""
         if not uses:
             return self.spark.sql(text.text)
         sql = replaced(text, uses, lambda number: f"{{_pudi_{number}}}", _escaped)
-        frames = {
-            f"_pudi_{number}": self.result(found) if isinstance(found, pa.Table) else found.to_spark(self.spark)
-            for number, found in enumerate(tables)
-        }
-        return self.spark.sql(sql, **frames)
+        return self.spark.sql(sql, **{f"_pudi_{number}": self._frame(found) for number, found in enumerate(tables)})
+
+    def _frame(self, found: Any) -> Any:
+        if isinstance(found, Scan | ChangeFeed):
+            return found.to_spark(self.spark)
+        return self.result(found) if isinstance(found, pa.Table) else found
 
     def result(self, rows: pa.Table) -> Any:
         """Few rows as a DataFrame; see `Host`."""
         if not rows.num_columns:
             return self.spark.range(0).select()
         schema = struct_type(json.loads(arrow_to_spark_json(rows.schema)))
-        return self.spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], schema)
+        return self.spark.createDataFrame(
+            [tuple(row.values()) for row in rows.to_pylist(maps_as_pydicts="strict")], schema
+        )
 
     @staticmethod
     def columns(frame: Any) -> list[str]:
         """The names of a query's columns."""
         return list(frame.columns)
+
+    def computed(
+        self, rows: Any, sides: Mapping[str, str], values: Mapping[str, tuple[str, pa.Field]], query: MergeQuery
+    ) -> Any:
+        """Rows of a merge with further columns; see `Host`."""
+        names, sql = rows.columns, functions(rows)
+        own = [name if name.startswith(COMPUTED) else f"_pudi_own_{n}" for n, name in enumerate(names)]
+        laterals = ""
+        for side, alias in sides.items():
+            struct = f"__joined.{own[names.index(side)]}"
+            columns = ", ".join(f"{struct}.{quote(f)} AS {quote(f)}" for f in rows.schema[side].dataType.names)
+            laterals += f", LATERAL (SELECT {columns}) AS {quote(alias)}"
+        chosen = ", ".join(f"{text} AS _{n}" for n, (text, _) in enumerate(values.values(), len(names)))
+        with sql_errors():
+            joined = rows.toDF(*own)
+            found = query(f"SELECT __joined.*, {chosen} FROM __joined{laterals}", {"__joined": joined})
+            kinds = [field.dataType.simpleString() for field in found.schema.fields[len(names) :]]
+            made = [
+                sql.expr(_cast(f"_{n}", kind, field)).alias(name)
+                for n, (kind, (name, (_, field))) in enumerate(zip(kinds, values.items(), strict=True), len(names))
+            ]
+            kept = [sql.col(name).alias(given) for name, given in zip(own, names, strict=True)]
+            return found.select(*kept, *made)
 
     @staticmethod
     def schema(frame: Any) -> pa.Schema:
@@ -96,6 +124,7 @@ class SparkHost:
         constants: Sequence[tuple[pa.Field, object]] = (),
         *,
         casts: bool = False,
+        by_name: bool = False,
     ) -> Any:
         """The columns of a query as columns of a table, cast where a value keeps its meaning; see `Host`."""
         if len(frame.columns) != len(columns):
@@ -108,10 +137,10 @@ class SparkHost:
         kinds = [field.dataType.simpleString() for field in numbered.schema.fields]
         for given, kind, field in zip(numbered.schema.fields, kinds, columns, strict=True):
             if not casts and "void" not in kind:
-                check_storable(arrow_type_of(given.dataType, field.name), field)
+                check_storable(arrow_type_of(given.dataType, field.name), field, by_name=by_name)
         chosen = [
-            sql.expr(_cast(f"_{n}", kind, f)).alias(f.name)
-            for n, (kind, f) in enumerate(zip(kinds, columns, strict=True))
+            sql.expr(_cast(_arranged(f"_{n}", given.dataType, f) if by_name else f"_{n}", kind, f)).alias(f.name)
+            for n, (given, kind, f) in enumerate(zip(numbered.schema.fields, kinds, columns, strict=True))
         ]
         chosen += [sql.lit(value).cast(arrow_to_spark_type(field)).alias(field.name) for field, value in constants]
         return numbered.select(*chosen)
@@ -122,14 +151,59 @@ class SparkHost:
         del name
         return None
 
+    def has(self, name: TableName) -> bool:
+        """Whether Spark knows a table or view of that name, and it's none of Hudi's."""
+        return bool(self.spark.catalog.tableExists(_quoted(name))) and self.registered(name) is None
+
+    def registered(self, name: TableName) -> CataloguedEntry | None:
+        """A Hudi table in the Hive catalog of the session, which Spark alone can't read."""
+        if len(name.parts) > 2 or name.path is not None or self.settings.get(_IMPLEMENTATION) != "hive":
+            return None
+        if not self.spark.catalog.tableExists(_quoted(name)):
+            return None
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
+        facts = {row[0]: row[1] for row in rows}
+        if facts.get("Provider") != "hudi" and not facts.get("InputFormat", "").startswith("org.apache.hudi."):
+            return None
+        key = FormatOptions.as_read_optimized.key
+        optimized = f"{key}=true" in facts.get("Storage Properties", "")
+        path = facts["Location"]
+        path = path.removeprefix("file:") if path.startswith("file:/") and path[6:7] != "/" else path
+        return CataloguedEntry(path, {key: "true"} if optimized else {}, is_view=optimized)
+
     def warehouse(self) -> str | None:
         """Spark's folder of tables."""
         found = self.settings.get("spark.sql.warehouse.dir")
         return None if found is None else found.removeprefix("file:") if not found.startswith("file://") else found[7:]
 
 
+def _quoted(name: TableName) -> str:
+    return ".".join(map(quote, name.parts))
+
+
 def _escaped(piece: str) -> str:
     return piece.replace("{", "{{").replace("}", "}}")
+
+
+def _arranged(column: str, given: Any, field: pa.Field) -> str:
+    """SQL of a column whose structs have their fields in the order of a table's column."""
+    return column if "struct<" not in given.simpleString() else _nested(column, arrow_type_of(given, field.name), field)
+
+
+def _nested(value: str, given: pa.DataType, field: pa.Field) -> str:
+    wanted = field.type
+    inner = value.replace(".", "_").replace("`", "") + "_"
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted) and given.num_fields == wanted.num_fields:
+        parts: list[str] = []
+        for number, place in enumerate(places(given, wanted, by_name=True)):
+            part = _nested(f"{value}.{quote(given.field(place).name)}", given.field(place).type, wanted.field(number))
+            parts.append(f"{part} AS {quote(wanted.field(number).name)}")
+        return f"CASE WHEN {value} IS NOT NULL THEN struct({', '.join(parts)}) END"
+    if pa.types.is_list(given) and pa.types.is_list(wanted):
+        return f"transform({value}, {inner} -> {_nested(inner, given.value_type, wanted.value_field)})"
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return f"transform_values({value}, (k{inner}, {inner}) -> {_nested(inner, given.item_type, wanted.item_field)})"
+    return value
 
 
 def _cast(column: str, kind: str, field: pa.Field) -> str:

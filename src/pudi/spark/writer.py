@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pudi.action import CommitResult
+from pudi.client import CommitResult
 from pudi.config import TableConfig
 from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError
-from pudi.spark.job import SaveMode, WriteJob
-from pudi.spark.read_request import FORMATS
+from pudi.spark.job import FORMATS, SaveMode, WriteJob
 
 
 class FrameWriter:
@@ -53,7 +52,7 @@ class FrameWriter:
         return self
 
     def mode(self, save_mode: str) -> FrameWriter:
-        """What to do when there is a table: `append`, `overwrite`, `ignore` or `error` (the default).
+        """Set what to do if there is a table: `append`, `overwrite`, `ignore` or `error` (the default).
 
         `overwrite` deletes the folder and creates the table again, as Hudi does; it is not atomic.
 

@@ -1,4 +1,4 @@
-"""What becomes of a value that is stored in a column of another type (Spark's Cast.canANSIStoreAssign).
+"""Store values in columns of another type, by the rules of Spark's Cast.canANSIStoreAssign.
 
 INSERT takes numbers for numbers, anything for text, days for points in time and the other way round. SET casts: it
 takes texts for numbers too. Decimals are rounded, away from zero at the half; numbers lose their fraction in integers;
@@ -17,29 +17,32 @@ _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
 
 
-def check_storable(given: pa.DataType, field: pa.Field) -> None:
+def check_storable(given: pa.DataType, field: pa.Field, *, by_name: bool = False) -> None:
     """Refuse a type whose values an insert doesn't store in a column.
 
     Args:
         given: the type of the values.
         field: the column.
+        by_name: whether fields of structs meet by name; see `stored`.
 
     Raises:
         InvalidArgumentError: a CAST is needed; the message names the column and both types.
     """
-    if not _is_storable(given, field.type):
+    if not _is_storable(given, field.type, by_name):
         raise InvalidArgumentError(f"column {field.name}: {given} isn't stored as {field.type}: CAST it in the query")
 
 
-def _is_storable(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_storable(given: pa.DataType, wanted: pa.DataType, by_name: bool) -> bool:
     if given == wanted or pt.is_null(given):
         return True
     if pt.is_dictionary(given):
-        return _is_storable(given.value_type, wanted)
+        return _is_storable(given.value_type, wanted, by_name)
     if pt.is_struct(given) or pt.is_map(given) or _is_list(given):
         same = given.num_fields == wanted.num_fields and (type(given) is type(wanted) or _is_list(given, wanted))
+        order = places(given, wanted, by_name=by_name and pt.is_struct(given)) if same else []
         return same and all(
-            _is_storable(given.field(number).type, wanted.field(number).type) for number in range(given.num_fields)
+            _is_storable(given.field(place).type, wanted.field(number).type, by_name)
+            for number, place in enumerate(order)
         )
     if _is_text(wanted):
         return not pt.is_nested(given)
@@ -66,8 +69,13 @@ def _is_list(*kinds: pa.DataType) -> bool:
     return all(pt.is_list(kind) or pt.is_large_list(kind) for kind in kinds)
 
 
-def stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def stored(column: pa.ChunkedArray, field: pa.Field, *, by_name: bool = False) -> pa.ChunkedArray:
     """The values of a column as those of a table's column.
+
+    Args:
+        column: the values.
+        field: the table's column.
+        by_name: whether the fields of structs meet by name, where a struct has all names; they meet by place otherwise.
 
     Raises:
         InvalidArgumentError: a value is none of the column's type.
@@ -76,11 +84,45 @@ def stored(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if column.type == field.type:
         return column
     try:
+        if pt.is_nested(field.type) and not pt.is_null(column.type):
+            chunks = [_arranged(chunk, field.type, by_name) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, None if chunks else field.type)
         return _converted(column, field.type)
     except pa.ArrowException as error:
         raise InvalidArgumentError(
             f"column {field.name}: {column.type} does not become {field.type}: {error}"
         ) from error
+
+
+def places(given: pa.DataType, wanted: pa.DataType, *, by_name: bool) -> list[int]:
+    """Return the number of the field of one struct that goes into each field of another."""
+    names = [given.field(number).name.lower() for number in range(given.num_fields)]
+    order = [wanted.field(number).name.lower() for number in range(wanted.num_fields)]
+    return [names.index(name) for name in order] if by_name and sorted(names) == sorted(order) else [*range(len(order))]
+
+
+def _arranged(array: pa.Array, wanted: pa.DataType, by_name: bool) -> pa.Array:
+    """Nested values with the names of a type: a cast of Arrow makes nulls of fields with other names."""
+    if not pt.is_nested(array.type) or array.type.num_fields != wanted.num_fields:
+        return array
+    if pt.is_struct(array.type):
+        order = places(array.type, wanted, by_name=by_name)
+        children = [_arranged(array.field(k), wanted.field(n).type, by_name) for n, k in enumerate(order)]
+        names = [wanted.field(number).name for number in range(wanted.num_fields)]
+        return pa.StructArray.from_arrays(children, names, mask=array.is_null())
+    array = pa.concat_arrays([array])  # offsets of a part of an array don't begin at 0
+    if pt.is_map(array.type):
+        items = _arranged(array.items, wanted.item_type, by_name)
+        return pa.MapArray.from_arrays(_offsets(array), array.keys, items)
+    if pt.is_list(array.type):
+        return pa.ListArray.from_arrays(_offsets(array), _arranged(array.values, wanted.value_type, by_name))
+    return array
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Return the offsets of lists or maps, null where the value is: pyarrow before 17 takes no `mask` for maps."""
+    null = pa.concat_arrays([array.is_null(), pa.array([False])])
+    return pc.if_else(null, pa.scalar(None, pa.int32()), array.offsets)
 
 
 def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

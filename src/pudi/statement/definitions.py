@@ -79,15 +79,18 @@ def _create(reader: Reader) -> Statement | None:
         return None
     exists_ok = _exists(reader, "NOT")
     table = reader.table()
-    columns = _columns(reader) if reader.sees("(") else ()
-    parts: dict[str, object] = {"location": None, "properties": {}, "partitioned_by": ()}
+    like = reader.table() if reader.takes("LIKE") else None
+    columns = _columns(reader) if like is None and reader.sees("(") else ()
+    parts: dict[str, object] = {"location": None, "properties": {}, "partitioned_by": (), "comment": None}
     while reader.more and not (reader.sees("AS") or reader.sees("SELECT") or reader.sees("WITH")):
-        _table_part(reader, parts)
+        _table_part(reader, parts, is_like=like is not None)
     query = None
     reader.takes("AS")
     if reader.more:
+        if like is not None:
+            raise reader.wrong("CREATE TABLE … LIKE takes no query: INSERT INTO it")
         query = reader.until(what="a query")
-    return CreateTable(table, columns, exists_ok, query=query, **parts)  # type: ignore[arg-type]
+    return CreateTable(table, columns, exists_ok, query=query, like=like, **parts)  # type: ignore[arg-type]
 
 
 def _temporary_view(reader: Reader) -> CreateView | None:
@@ -117,19 +120,21 @@ def _by_pudi(reader: Reader) -> bool:
     return "USING" in words and words[words.index("USING") + 1 :][:1] in [["HUDI"], ["PUDI"], ["ORG"]]
 
 
-def _table_part(reader: Reader, parts: dict[str, object]) -> None:
+def _table_part(reader: Reader, parts: dict[str, object], *, is_like: bool) -> None:
     if reader.takes("USING"):
         reader.table()
     elif reader.takes("LOCATION"):
         parts["location"] = reader.string("a path in quotes")
-    elif reader.takes("COMMENT"):
-        reader.string()
+    elif not is_like and reader.takes("COMMENT"):
+        parts["comment"] = reader.string()
     elif reader.takes("TBLPROPERTIES") or reader.takes("OPTIONS"):
         known = parts["properties"]
         assert isinstance(known, dict)
         parts["properties"] = known | properties(reader)
-    elif reader.takes("PARTITIONED", "BY") or reader.takes("PARTITIONED BY"):
+    elif not is_like and (reader.takes("PARTITIONED", "BY") or reader.takes("PARTITIONED BY")):
         parts["partitioned_by"] = _columns(reader)
+    elif is_like:
+        raise reader.wrong("CREATE TABLE … LIKE takes USING, TBLPROPERTIES and LOCATION")
     else:
         raise reader.wrong("USING, TBLPROPERTIES, PARTITIONED BY, LOCATION, COMMENT or AS is expected")
 
@@ -148,12 +153,11 @@ def _column(reader: Reader) -> ColumnDef:
     at, name = reader.at, reader.dotted()
     kind = "" if reader.word() in {",", ")"} else _type(reader)
     nullable = not reader.takes("NOT", "NULL")
-    if reader.takes("COMMENT"):
-        reader.string()
+    comment = reader.string() if reader.takes("COMMENT") else None
     after = _after(reader)
     if reader.word() in {"DEFAULT", "GENERATED"}:
         raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: columns with {reader.word()}")
-    return ColumnDef(name, kind, at, nullable, after)
+    return ColumnDef(name, kind, at, nullable, after, comment)
 
 
 def _after(reader: Reader) -> str | None:
@@ -211,6 +215,22 @@ def _truncate(reader: Reader) -> Statement:
     return Truncate(reader.table(), partition(reader))
 
 
+def _repair_partitions(reader: Reader) -> Statement:
+    """Read `MSCK REPAIR TABLE t [ADD | DROP | SYNC PARTITIONS]`."""
+    reader.need("MSCK REPAIR")
+    reader.need("TABLE")
+    table = reader.table()
+    if reader.more:
+        reader.one_of("ADD", "DROP", "SYNC")
+        reader.need("PARTITIONS")
+    return Alter(table, Change.RECOVER_PARTITIONS)
+
+
+def _recover(reader: Reader, table: TableName) -> Alter:
+    reader.need("PARTITIONS")
+    return Alter(table, Change.RECOVER_PARTITIONS)
+
+
 def _alter(reader: Reader) -> Statement | None:
     reader.need("ALTER")
     if not reader.takes("TABLE"):
@@ -221,7 +241,7 @@ def _alter(reader: Reader) -> Statement | None:
     reader.position += 1
     read = _CHANGES.get(word)
     if read is None:
-        raise reader.wrong("ADD, RENAME, DROP, ALTER, CHANGE, SET or UNSET is expected", begin)
+        raise reader.wrong("ADD, RENAME, DROP, ALTER, CHANGE, SET, UNSET or RECOVER is expected", begin)
     return read(reader, table)
 
 
@@ -231,7 +251,18 @@ def _add(reader: Reader, table: TableName) -> Alter:
     if reader.takes("COLUMN"):
         inside = reader.sees("(")
         return Alter(table, Change.ADD_COLUMNS, columns=_columns(reader) if inside else (_column(reader),))
-    raise reader.wrong("COLUMNS is expected: partitions come with their records")
+    exists_ok = _exists(reader, "NOT")
+    if not reader.sees("PARTITION"):
+        raise reader.wrong("COLUMNS or PARTITION is expected")
+    partitions = []
+    while reader.sees("PARTITION"):
+        partitions.append(partition(reader))
+        if reader.sees("LOCATION"):
+            raise NotSupportedError(
+                f"SQL, {place(reader.text, reader.at)}: LOCATION of a partition: Hudi keeps a table's partitions below "
+                "the table; leave it out"
+            )
+    return Alter(table, Change.ADD_PARTITION, partitions=tuple(partitions), exists_ok=exists_ok)
 
 
 def _rename(reader: Reader, table: TableName) -> Alter:
@@ -246,9 +277,13 @@ def _rename(reader: Reader, table: TableName) -> Alter:
 def _drop_part(reader: Reader, table: TableName) -> Alter:
     exists_ok = _exists(reader)
     if reader.sees("PARTITION"):
-        found = Alter(table, Change.DROP_PARTITION, partition=partition(reader), exists_ok=exists_ok)
+        partitions = [partition(reader)]
+        while reader.takes(","):
+            if not reader.sees("PARTITION"):
+                raise reader.wrong("PARTITION (…) is expected")
+            partitions.append(partition(reader))
         reader.takes("PURGE")
-        return found
+        return Alter(table, Change.DROP_PARTITION, partitions=tuple(partitions), exists_ok=exists_ok)
     reader.one_of("COLUMN", "COLUMNS")
     exists_ok = exists_ok or _exists(reader)
     names = reader.names() if reader.sees("(") else (reader.dotted(),)
@@ -264,14 +299,17 @@ def _change_column(reader: Reader, table: TableName) -> Alter:
     after = _after(reader)
     if after is not None:
         return Alter(table, Change.MOVE_COLUMN, names=(name, after))
-    if reader.word() in {"SET", "DROP", "COMMENT"}:
+    if reader.takes("COMMENT"):
+        return Alter(table, Change.COMMENT, columns=(ColumnDef(name, "", at, comment=reader.string()),))
+    if reader.word() in {"SET", "DROP"}:
         raise NotSupportedError(
-            f"SQL, {place(reader.text, reader.at)}: of a column, its type and place can be changed: TYPE …, AFTER …"
+            f"SQL, {place(reader.text, reader.at)}: of a column, its type, place and comment can be changed: TYPE …, "
+            "AFTER …, COMMENT …"
         )
     new = _column(reader)
     if new.name.lower() != name.lower():
         raise NotSupportedError(f"SQL, {place(reader.text, at)}: to rename a column, write RENAME COLUMN a TO b")
-    return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, new.type, new.at),))
+    return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, new.type, new.at, comment=new.comment),))
 
 
 def _set(reader: Reader, table: TableName) -> Alter:
@@ -296,6 +334,7 @@ _CHANGES: Mapping[str, Callable[[Reader, TableName], Alter]] = {
     "ADD": _add,
     "RENAME": _rename,
     "DROP": _drop_part,
+    "RECOVER": _recover,
     "ALTER": _change_column,
     "CHANGE": _change_column,
     "SET": _set,
@@ -306,11 +345,12 @@ _CHANGES: Mapping[str, Callable[[Reader, TableName], Alter]] = {
 def _show(reader: Reader) -> Statement | None:
     reader.need("SHOW")
     if reader.takes("TABLES"):
+        database: tuple[str, ...] = ()
         if reader.word() in {"FROM", "IN"}:
             reader.position += 1
-            reader.name("a database")
+            database = tuple(part.lower() for part in reader.table().parts)
         like = reader.string() if reader.takes("LIKE") or reader.is_string() else None
-        return Show("tables", like=like)
+        return Show("tables", like=like, database=database)
     if reader.takes("PARTITIONS"):
         table = reader.table()
         return Show("partitions", table, partition(reader))
@@ -346,8 +386,9 @@ READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "DROP": _drop,
     "TRUNCATE": _truncate,
     "ALTER": _alter,
+    "MSCK REPAIR": _repair_partitions,
     "SHOW": _show,
     "DESCRIBE": _describe,
     "DESC": _describe,
 }
-"""By the first word, what reads a statement; it returns None for one that the engine is to run."""
+"""Readers of statements by the first word; one returns None for a statement that the engine is to run."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan import ChangeFeed, Scan
 from pudi.statement.host import Rows
 from pudi.statement.reader import Reader
-from pudi.statement.session import Session
+from pudi.statement.session import Session, TableFunction
 from pudi.statement.tree import TableName
 from pudi.table import Table
 from pudi.table.history import HistoryEntry
@@ -35,12 +36,14 @@ def _changes(session: Session, arguments: Sequence[object]) -> Scan | ChangeFeed
         raise InvalidArgumentError("hudi_table_changes takes a table, a format, a begin, and perhaps an end")
     name, kind, since, *until = arguments
     table = table_of(session, name)
-    if str(kind).lower() == "cdc":
+    if kind == "cdc":
         return table.changes(str(since), *map(str, until), format="cdc")
-    if str(kind).lower() != "latest_state":
+    if kind != "latest_state":
         raise InvalidArgumentError(f"hudi_table_changes: format {kind!r}: it is 'latest_state' or 'cdc'")
     if str(since) == "latest":
         raise NotSupportedError("hudi_table_changes from 'latest': name an instant, or 'earliest'")
+    if until and str(since).isdecimal() and len(str(since)) == len(str(until[0])) and str(until[0]) < str(since):
+        until = [since]  # nothing lies between them, as Hudi says
     return table.changes(str(since), *map(str, until), columns=session.shown(table))
 
 
@@ -85,26 +88,52 @@ def _instant(table: Table, entry: HistoryEntry) -> Sequence[object]:
 
 
 def _files(session: Session, arguments: Sequence[object]) -> pa.Table:
-    """`hudi_filesystem_view(table[, partition])`: the latest file slices."""
+    """`hudi_filesystem_view(table[, partitions])`: the file slices, of partitions that match a pattern."""
     if len(arguments) not in {1, 2}:
-        raise InvalidArgumentError("hudi_filesystem_view takes a table, and perhaps a partition")
-    wanted = str(arguments[1]) if len(arguments) == 2 else None
+        raise InvalidArgumentError("hudi_filesystem_view takes a table, and perhaps a pattern of partitions")
     columns = (
         ("File_ID", "string"), ("Partition_Path", "string"), ("Base_Instant_Time", "string"),
         ("Base_File_Path", "string"), ("Base_File_Size", "bigint"), ("Log_File_Count", "bigint"),
-        ("Log_File_Size", "bigint"), ("Log_File_Scheduled", "string"), ("Log_File_Unscheduled", "string"),
+        ("Log_File_Size", "bigint"), ("Log_File_Scheduled", "bigint"), ("Log_File_Unscheduled", "bigint"),
     )  # fmt: skip
-    found = table_of(session, arguments[0]).files(partitions=None if wanted in {None, "*", ""} else [str(wanted)])
-    rows = [
-        (f.file_id, f.partition, f.instant, f.base_file, f.base_bytes, len(f.log_files), f.log_bytes, None, None)
-        for f in found
-    ]
+    table, wanted = table_of(session, arguments[0]), None
+    if len(arguments) == 2 and arguments[1]:
+        wanted = [path for path in table.partitions() if matches_by_folder(path, str(arguments[1]))]
+    root = table.path.rstrip("/")
+    rows = []
+    for each in table.files(everything=True, partitions=wanted):
+        base = None if each.base_file is None else f"{root}/{each.base_file}"
+        slice_of = (each.file_id, each.partition, each.instant, base, each.base_bytes)
+        rows.append((*slice_of, len(each.log_files), each.log_bytes, 0, each.log_bytes))
     return Rows.table(columns, rows)
 
 
-FUNCTIONS: Mapping[str, Callable[[Session, Sequence[object]], Scan | ChangeFeed | pa.Table]] = {
+def matches_by_folder(path: str, pattern: str) -> bool:
+    """Return whether a partition path matches a pattern, folder by folder (FSUtils.getGlobStatuses)."""
+    folders, patterns = path.split("/"), pattern.strip("/").split("/")
+    return len(folders) == len(patterns) and all(map(fnmatchcase, folders, patterns))
+
+
+def _metadata(session: Session, arguments: Sequence[object]) -> pa.Table:
+    """`hudi_metadata(table)`: the records of the metadata table."""
+    if len(arguments) != 1:
+        raise InvalidArgumentError("hudi_metadata takes a table")
+    return table_of(session, arguments[0]).metadata_records()
+
+
+def _query(session: Session, arguments: Sequence[object]) -> Scan:
+    """`hudi_query(table, mode)`: the rows of a snapshot, or of base files alone."""
+    if len(arguments) != 2 or str(arguments[1]) not in {"snapshot", "read_optimized"}:
+        raise InvalidArgumentError("hudi_query takes a table, and 'snapshot' or 'read_optimized'")
+    table = table_of(session, arguments[0])
+    return table.scan(session.shown(table), read_optimized=arguments[1] == "read_optimized")
+
+
+FUNCTIONS: Mapping[str, TableFunction] = {
+    "hudi_query": _query,
     "hudi_table_changes": _changes,
     "hudi_query_timeline": _timeline,
     "hudi_filesystem_view": _files,
+    "hudi_metadata": _metadata,
 }
 """The functions by name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from pudi.errors import InvalidArgumentError
 from pudi.statement import definitions
@@ -15,6 +16,7 @@ from pudi.statement.foreign import read_foreign
 from pudi.statement.reader import Reader
 from pudi.statement.tree import (
     Argument,
+    Attach,
     Call,
     Delete,
     Foreign,
@@ -25,6 +27,7 @@ from pudi.statement.tree import (
     Refresh,
     SetOption,
     Statement,
+    TableName,
     Text,
     Update,
     When,
@@ -51,6 +54,8 @@ def parse_statement(text: str) -> Statement:
     if foreign is not None:
         return foreign
     read = _READERS.get(reader.word()) or definitions.READERS.get(reader.word())
+    if reader.sees("SHOW", "COMPACTION"):
+        read = _compaction
     found = read(reader) if read is not None else None
     if found is None:
         reader.position = len(reader.tokens)
@@ -134,7 +139,19 @@ def _merge(reader: Reader) -> Merge:
         clauses.append(_when(reader))
     if not clauses:
         raise reader.wrong("WHEN [NOT] MATCHED is expected")
+    for before, clause in pairwise(clauses):
+        _check_order(reader, before, clause)
     return Merge(table, source, on, tuple(clauses), alias, source_alias)
+
+
+def _check_order(reader: Reader, before: MergeAction, clause: MergeAction) -> None:
+    """See that a clause may take rows, and comes where Spark's grammar has it."""
+    if clause.when is before.when and before.condition is None:
+        raise reader.wrong("this clause takes no row: the one before it has no condition", clause.at)
+    order = list(When)
+    if order.index(clause.when) < order.index(before.when):
+        kinds = ", WHEN ".join(each.value.upper() for each in order)
+        raise reader.wrong(f"clauses come in the order WHEN {kinds}", clause.at)
 
 
 def _when(reader: Reader) -> MergeAction:
@@ -206,6 +223,8 @@ def _call(reader: Reader) -> Statement:
     reader.need("CALL")
     at = reader.at
     name = reader.dotted("a procedure").rpartition(".")[2].lower()
+    if not reader.more:
+        return Call(name, (), at)
     reader.need("(")
     arguments: list[Argument] = []
     while not reader.takes(")"):
@@ -220,6 +239,33 @@ def _call(reader: Reader) -> Statement:
             raise reader.wrong("an argument without a name stands behind one with a name")
         arguments.append(Argument(named.lower(), _constant(reader), place))
     return Call(name, tuple(arguments), at)
+
+
+def _compaction(reader: Reader) -> Statement | None:
+    """Read `SCHEDULE | RUN COMPACTION ON table [AT instant]` and `SHOW COMPACTION ON table [LIMIT n]` as calls.
+
+    The table is a name, or a path in quotes.
+    """
+    if not reader.sees(reader.word(), "COMPACTION", "ON"):
+        return None
+    at, verb = reader.at, reader.one_of("SCHEDULE", "RUN", "SHOW")
+    reader.position += 2
+    place = reader.at
+    name = reader.string() if reader.is_string() else _called(reader.table())
+    arguments = [Argument("table", name, place)]
+    if verb == "SHOW":
+        if reader.takes("LIMIT"):
+            arguments.append(Argument("limit", reader.whole_number(), place))
+        return Call("show_compaction", tuple(arguments), at)
+    arguments.append(Argument("op", verb.lower(), at))
+    if reader.takes("AT"):
+        place = reader.at
+        arguments.append(Argument("timestamp", reader.whole_number(), place))
+    return Call("run_compaction", tuple(arguments), at)
+
+
+def _called(table: TableName) -> str:
+    return table.path or str(table)
 
 
 def _constant(reader: Reader) -> object:
@@ -250,6 +296,19 @@ def _set(reader: Reader) -> Statement | None:
     return SetOption(key.strip("`"), value if equals else None)
 
 
+def _attach(reader: Reader) -> Statement:
+    reader.need("ATTACH")
+    at, address = reader.at, reader.string("the address of a catalog in quotes")
+    reader.need("AS")
+    return Attach(reader.name("a name for the catalog"), at, address)
+
+
+def _detach(reader: Reader) -> Statement:
+    reader.need("DETACH")
+    at = reader.at
+    return Attach(reader.name("the name of a catalog"), at)
+
+
 def _refresh(reader: Reader) -> Statement | None:
     reader.position += 1
     if not reader.takes("TABLE"):
@@ -267,6 +326,10 @@ _READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "WITH": _with,
     "CALL": _call,
     "SET": _set,
+    "ATTACH": _attach,
+    "DETACH": _detach,
     "REFRESH": _refresh,
     "ANALYZE": _refresh,
+    "SCHEDULE": _compaction,
+    "RUN": _compaction,
 }

@@ -1,16 +1,16 @@
-"""What runs statements: the protocol that Spark and the local engine implement, and the tables that a session knows."""
+"""Define the protocol by which Spark and the local engine run statements, and the tables that a session knows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pudi import catalogs
 from pudi.errors import InvalidArgumentError, SetupError
-from pudi.scan import ChangeFeed, Scan
 from pudi.statement.names import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
@@ -37,6 +37,10 @@ class Settings(Protocol):
         """All keys with their values."""
 
 
+MergeQuery = Callable[[str, Mapping[str, Any]], Any]
+"""Runs a query over tables by name, besides those of the session."""
+
+
 class Host(Protocol):
     """Runs queries and holds data as one engine does."""
 
@@ -46,13 +50,13 @@ class Host(Protocol):
     def spark(self) -> Any:
         """The Spark session; None on the local engine."""
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> Any:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Any]) -> Any:
         """Run a query.
 
         Args:
             text: the query.
             uses: the places of tables in it.
-            tables: what stands there.
+            tables: what stands there: scans, changes, Arrow tables, or rows as the engine has them.
         """
 
     def result(self, rows: pa.Table) -> Any:
@@ -68,6 +72,7 @@ class Host(Protocol):
         constants: Sequence[tuple[pa.Field, object]] = (),
         *,
         casts: bool = False,
+        by_name: bool = False,
     ) -> Any:
         """The columns of a query, by place, as columns of a table: with their names and types.
 
@@ -76,9 +81,25 @@ class Host(Protocol):
             columns: what its columns become.
             constants: columns behind them that have one value in all rows.
             casts: whether any value that can be cast is taken, as SET does; if not, see `check_storable`.
+            by_name: whether fields of structs meet by name.
 
         Raises:
             InvalidArgumentError: there are more or fewer columns, or a type that doesn't become the column's.
+        """
+
+    def computed(
+        self, rows: Any, sides: Mapping[str, str], values: Mapping[str, tuple[str, pa.Field]], query: MergeQuery
+    ) -> Any:
+        """Rows of a merge with further columns, whose values a query computes.
+
+        Args:
+            rows: rows with structs, and perhaps other columns, which expressions may name.
+            sides: the structs, and what expressions call each: a relation with its fields as columns.
+            values: by name of a new column, an expression and the table's column that takes it, cast as SET does.
+            query: runs a query over the session's tables, and some more.
+
+        Raises:
+            InvalidArgumentError: the engine refuses an expression, or a value isn't one of its column.
         """
 
     def schema(self, frame: Any) -> pa.Schema:
@@ -90,16 +111,63 @@ class Host(Protocol):
     def known(self, name: TableName) -> Table | None:
         """A table that was given to the session as an object."""
 
+    def has(self, name: TableName) -> bool:
+        """Return whether the engine reads a table or view of that name itself: none of Hudi's."""
+
+    def registered(self, name: TableName) -> CataloguedEntry | None:
+        """Return the entry of a Hudi table in the engine's own catalog; None if it has none of that name."""
+
     def warehouse(self) -> str | None:
         """The folder of tables that are created without LOCATION, where no setting says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A table that a session knows by name: where it is, and its properties that the table itself doesn't keep."""
+    """A table that a session knows by name.
+
+    Attributes:
+        path: where it is.
+        properties: its properties that the table itself doesn't keep.
+        comment: what it was created with.
+        comments: those of columns, by name in lower case.
+    """
 
     path: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Place of a table in a catalog that a session attached.
+
+    Attributes:
+        attached: the catalog's name in the session.
+        address: its address.
+        name: the table's name there.
+    """
+
+    attached: str
+    address: str
+    name: catalogs.TableName
+
+
+@dataclass(frozen=True, slots=True)
+class CataloguedEntry(Entry):
+    """A table that is registered in a catalog.
+
+    Attributes:
+        home: its place in an attached catalog; None for the engine's own one.
+        options: options by which it's opened, under those of the session.
+        is_view: whether it's one more name of a table that has another one.
+        is_managed: whether dropping the name deletes the files.
+    """
+
+    home: Home | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    is_view: bool = False
+    is_managed: bool = False
 
 
 class Catalog:
@@ -119,11 +187,11 @@ class Catalog:
         value = self._host.settings.get(_TABLE + _key(name))
         if value is not None:
             kept = json.loads(value)
-            return Entry(kept["path"], kept.get("properties", {}))
+            return Entry(**kept)
         return None
 
     def location(self, name: TableName) -> str:
-        """Where a table goes that is created without LOCATION, as Spark names folders of databases.
+        """Return the place of a table that is created without LOCATION, as Spark names folders of databases.
 
         Raises:
             SetupError: there's no warehouse.
@@ -131,7 +199,7 @@ class Catalog:
         folder = self.warehouse()
         if folder is None:
             raise SetupError(f"table {name} has no place: add LOCATION '…', or SET {WAREHOUSE} = a folder for tables")
-        *databases, table = [part.lower() for part in name.parts]
+        *databases, table = [part.lower() for part in name.parts[-2:]]
         inner = [f"{each}.db" for each in databases if each != "default"]
         return "/".join((folder.rstrip("/"), *inner, table))
 
@@ -141,7 +209,7 @@ class Catalog:
 
     def add(self, name: TableName, entry: Entry) -> None:
         """Know a table."""
-        text = json.dumps({"path": entry.path, "properties": dict(entry.properties)})
+        text = json.dumps(asdict(entry))
         self._host.settings.set(_TABLE + _key(name), text)
 
     def remove(self, name: TableName) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from sqlglot import transpile
 from sqlglot.errors import SqlglotError
 
 from pudi.context.cached import cached_property
-from pudi.errors import InvalidArgumentError, PudiError, SchemaError, SetupError
-from pudi.scan import ChangeFeed, Scan
+from pudi.errors import InvalidArgumentError, SchemaError, SetupError
 from pudi.schema import normalise
+from pudi.schema.java_text import java_float_text
+from pudi.schema.spark_types import quote
 from pudi.statement.assignment import check_storable, stored
-from pudi.statement.host import Settings
+from pudi.statement.host import CataloguedEntry, MergeQuery, Settings
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.reader import wrong
 from pudi.statement.run import run
+from pudi.statement.translate import JAVA_TEXT, REFUSED, Columns, refused, translate
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
+
+_ROW = "_pudi_row"
+"""The column that numbers the rows of a merge."""
 
 
 class _Settings:
@@ -43,7 +51,32 @@ class _Settings:
 
 
 _SETTINGS = _Settings()
-"""Those of this process: what SET sets, and the names of tables."""
+"""Settings of this process: what SET sets, and the names of tables."""
+
+
+@cache
+def _database() -> Any:
+    """Return this process's database, which is empty: connecting takes longer than most queries of it."""
+    try:
+        import duckdb  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SetupError("queries on this machine need DuckDB: pip install 'pudi[duckdb]'") from None
+    connection = duckdb.connect(":memory:")
+    for name, kind in ((JAVA_TEXT, "DOUBLE"), (f"{JAVA_TEXT}_float", "FLOAT")):
+        connection.create_function(name, _java_text, [kind], "VARCHAR", type="arrow")
+    atexit.register(_database.cache_clear)  # DuckDB complains of connections that outlive the interpreter
+    return connection
+
+
+def _register(connection: Any, name: str, value: Any) -> None:
+    """Give a user's data a name."""
+    try:
+        connection.register(name, value)
+    except Exception as error:  # DuckDB's own classes are known only where it is installed
+        raise InvalidArgumentError(
+            f"{name}= is a {type(value).__name__}: give a pudi.Table, its path, or data: a pyarrow Table or Dataset, a "
+            "polars or pandas DataFrame, a DuckDB relation"
+        ) from error
 
 
 class LocalHost:
@@ -62,40 +95,31 @@ class LocalHost:
 
     @cached_property
     def _engine(self) -> Any:
-        try:
-            import duckdb  # noqa: PLC0415 - optional
-        except ImportError:
-            raise SetupError("queries on this machine need DuckDB: pip install 'pudi[duckdb]'") from None
-        connection = duckdb.connect(":memory:")
+        connection = _database().cursor()  # what it registers is its own
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET python_enable_replacements = false")
         for name, value in self._tables.items():
             if not isinstance(value, Table):
-                connection.register(name, value)
+                _register(connection, name, value)
         return connection
 
-    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Scan | ChangeFeed | pa.Table]) -> pa.Table:
+    def query(self, text: Text, uses: Sequence[TableUse], tables: Sequence[Any]) -> pa.Table:
         """Run a query in DuckDB; see `Host`."""
         spark_sql = replaced(text, uses, lambda number: f"_pudi_{number}", lambda piece: piece)
+        known = {f"_pudi_{number}": found.schema for number, found in enumerate(tables)}
+        engine = self._engine
         try:
-            sql = transpile(spark_sql, read="spark", write="duckdb")[0]
+            with _errors():
+                sql, columns = translate(spark_sql, lambda name: known.get(name) or _columns(engine, name))
+                for name, found in zip(known, tables, strict=True):
+                    engine.register(name, found if isinstance(found, pa.Table) else found.to_arrow())
+                rows = engine.sql(sql)
+                return pa.table({}) if rows is None else _plain(rows.to_arrow_table(), columns)
         except SqlglotError as error:
             raise _of_parser(error, text) from error
-        engine = self._engine
-        for number, found in enumerate(tables):
-            engine.register(f"_pudi_{number}", found if isinstance(found, pa.Table) else found.to_arrow())
-        try:
-            found = engine.sql(sql)
-            return pa.table({}) if found is None else _plain(found.to_arrow_table())
-        except PudiError:
-            raise
-        except Exception as error:
-            if type(error).__module__.partition(".")[0].lstrip("_") not in {"duckdb", "duckdb_core"}:
-                raise
-            raise InvalidArgumentError(f"SQL: {str(error).splitlines()[0]}") from error
         finally:
-            for number in range(len(tables)):
-                engine.unregister(f"_pudi_{number}")
+            for name in known:
+                engine.unregister(name)
 
     @staticmethod
     def result(rows: pa.Table) -> pa.Table:
@@ -106,6 +130,33 @@ class LocalHost:
     def columns(frame: pa.Table) -> list[str]:
         """The names of a query's columns."""
         return list(frame.column_names)
+
+    def computed(
+        self, rows: pa.Table, sides: Mapping[str, str], values: Mapping[str, tuple[str, pa.Field]], query: MergeQuery
+    ) -> pa.Table:
+        """Rows of a merge with further columns; see `Host`."""
+        numbers = pa.array(np.arange(rows.num_rows))
+        others = [name for name in rows.column_names if name not in sides]
+        tables: dict[str, pa.Table] = {}
+        froms: list[str] = []
+        for side in sides:
+            flat = pa.Table.from_batches(
+                [pa.RecordBatch.from_struct_array(chunk) for chunk in rows[side].chunks],
+                pa.schema(list(rows.schema.field(side).type)),
+            )
+            for name in others if not tables else ():
+                flat = flat.append_column(name, rows[name])
+            tables[f"__{side}"] = flat.append_column(_ROW, numbers)
+            alias = quote(sides[side])
+            on = f" ON {alias}.{_ROW} = {quote(next(iter(sides.values())))}.{_ROW}" if froms else ""
+            froms.append(f"__{side} AS {alias}{on}")
+        chosen = ", ".join(f"{sql} AS _{number}" for number, (sql, _) in enumerate(values.values()))
+        order = f"{quote(next(iter(sides.values())))}.{_ROW}"
+        found = query(f"SELECT {chosen} FROM {' JOIN '.join(froms)} ORDER BY {order}", tables)
+        made = self.fitted(found, [field for _, field in values.values()], casts=True)
+        for name, column in zip(values, made.columns, strict=True):
+            rows = rows.append_column(name, column)
+        return rows
 
     @staticmethod
     def schema(frame: pa.Table) -> pa.Schema:
@@ -124,6 +175,7 @@ class LocalHost:
         constants: Sequence[tuple[pa.Field, object]] = (),
         *,
         casts: bool = False,
+        by_name: bool = False,
     ) -> pa.Table:
         """The columns of a query as columns of a table; see `Host`."""
         if frame.num_columns != len(columns):
@@ -133,8 +185,8 @@ class LocalHost:
             )
         for field, column in zip(columns, frame.columns, strict=True):
             if not casts and column.null_count < len(column):  # DuckDB's nulls are integers
-                check_storable(column.type, field)
-        made = {field.name: stored(column, field) for field, column in zip(columns, frame.columns, strict=True)}
+                check_storable(column.type, field, by_name=by_name)
+        made = {f.name: stored(column, f, by_name=by_name) for f, column in zip(columns, frame.columns, strict=True)}
         made |= {field.name: pa.repeat(pa.scalar(value, field.type), frame.num_rows) for field, value in constants}
         return pa.table(made)
 
@@ -143,10 +195,25 @@ class LocalHost:
         found = self._tables.get(name.parts[0].lower()) if len(name.parts) == 1 else None
         return found if isinstance(found, Table) else None
 
+    def has(self, name: TableName) -> bool:
+        """Whether data was given by that name."""
+        return len(name.parts) == 1 and name.parts[0].lower() in self._tables
+
+    @staticmethod
+    def registered(name: TableName) -> CataloguedEntry | None:
+        """DuckDB has no Hudi tables."""
+        del name
+        return None
+
     @staticmethod
     def warehouse() -> str | None:
         """There is none but what a setting says."""
         return None
+
+
+def _java_text(numbers: pa.ChunkedArray) -> pa.Array:
+    """Floating point numbers as Java prints them."""
+    return java_float_text(pa.concat_arrays(numbers.chunks) if isinstance(numbers, pa.ChunkedArray) else numbers)
 
 
 def _opened(value: Any) -> Any:
@@ -154,8 +221,31 @@ def _opened(value: Any) -> Any:
     return Table(value) if isinstance(value, str | os.PathLike) else value
 
 
-def _plain(rows: pa.Table) -> pa.Table:
-    """A result without views and other layouts that are DuckDB's."""
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Raise DuckDB's errors as pudi's."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0].lstrip("_") not in {"duckdb", "duckdb_core"}:
+            raise
+        message = str(error).splitlines()[0]
+        if REFUSED in message:
+            raise refused(message.partition(REFUSED)[2]) from error
+        raise InvalidArgumentError(f"SQL: {message}") from error
+
+
+def _columns(engine: Any, name: str) -> pa.Schema:
+    """The columns of a table, view or function that DuckDB knows."""
+    found = engine.sql(f"SELECT * FROM {name} LIMIT 0")
+    assert found is not None
+    return found.to_arrow_table().schema
+
+
+def _plain(rows: pa.Table, columns: Columns | None) -> pa.Table:
+    """A result with the names that Spark gives it, without views and other layouts that are DuckDB's."""
+    if columns is not None:
+        rows = rows.rename_columns([name for name, _ in columns])
     try:
         schema = normalise(rows.schema)
         return rows if schema == rows.schema else rows.cast(schema)

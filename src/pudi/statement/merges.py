@@ -1,8 +1,9 @@
-"""MERGE INTO by `Table.merge`. What its expressions can't say of the source alone, the engine computes beforehand."""
+"""MERGE INTO by `Table.merge`. What may mean something else there than in the session, the engine computes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,17 +11,34 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from pudi.action import CommitResult
-from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
-from pudi.expr import Column, bind_value, leaf_columns, parse, replace_columns
-from pudi.expr.tree import Literal
+from pudi.client import CommitResult
+from pudi.errors import PudiError
+from pudi.expr import Column, Expr, constant, leaf_columns, parse
+from pudi.expr.columns import find_column
+from pudi.expr.tree import Compare
+from pudi.plan.merge import SOURCE, TARGET, MergeKind, MergeStage
+from pudi.plan.merge_names import MergeNames
+from pudi.schema.spark_types import arrow_to_spark_type, quote
+from pudi.statement.meaning import compared_exactly, holds, is_shared_in_merge
+from pudi.statement.merge_checks import bare, check_merge
+from pudi.statement.merge_values import CLAUSE, COMPUTED, MergeValues
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
+from pudi.table.merge import execute_clauses
+from pudi.writes.merge import Clause
 
-COMPUTED = "_pudi_computed_"
-"""Begins the names of columns that the engine computes of the source."""
+_STAGES = {
+    When.MATCHED: MergeStage.MATCHED,
+    When.NOT_MATCHED: MergeStage.NOT_MATCHED,
+    When.NOT_MATCHED_BY_SOURCE: MergeStage.NOT_MATCHED_BY_SOURCE,
+}
+_SIDES = {When.MATCHED: (TARGET, SOURCE), When.NOT_MATCHED: (SOURCE,), When.NOT_MATCHED_BY_SOURCE: (TARGET,)}
+_CHANGING = frozenset(
+    {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"}
+)
+_KINDS = {"update": MergeKind.UPDATE, "delete": MergeKind.DELETE, "insert": MergeKind.INSERT}
 
 
 def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult | None:
@@ -28,35 +46,19 @@ def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult
 
     Raises:
         InvalidArgumentError: a clause names a column that isn't there, or several rows of the source match one row.
-        NotSupportedError: an expression of both sides is beyond the language of `where`.
     """
     source = session.query(Text(f"SELECT * FROM {statement.source.text}", statement.source.at - len("SELECT * FROM ")))
     merging = _Merging(session, statement, table, session.host.schema(source))
-    on = merging.on()
     for clause in statement.clauses:
         merging.check(clause)
-    conditions = [merging.condition(clause) for clause in statement.clauses]
-    for clause in statement.clauses:
-        merging.values(clause)  # what must be computed decides what * stands for
-    values = [merging.values(clause) for clause in statement.clauses]
+    check_merge(session.text, statement, table, merging.columns)
+    on = merging.on()
+    clauses = merging.clauses()
     if merging.computed:
         source = merging.with_computed()
     builder = table.merge(source, on, source_alias=merging.source, target_alias=merging.target)
-    for clause, new, condition in zip(statement.clauses, values, conditions, strict=True):
-        if clause.when is When.NOT_MATCHED:
-            builder = builder.when_not_matched_insert(new, condition)
-        elif clause.when is When.NOT_MATCHED_BY_SOURCE:
-            builder = (
-                builder.when_not_matched_by_source_delete(condition)
-                if clause.action == "delete"
-                else builder.when_not_matched_by_source_update(new or {}, condition)
-            )
-        elif clause.action == "delete":
-            builder = builder.when_matched_delete(condition)
-        else:
-            builder = builder.when_matched_update(new, condition)
     try:
-        return builder.execute()
+        return execute_clauses(builder, clauses, merging.joined or None)
     except PudiError as error:
         for number, (sql, _) in reversed(list(enumerate(merging.computed))):
             error.message = error.message.replace(f"source.{COMPUTED}{number}", sql)
@@ -73,7 +75,9 @@ class _Merging:
         statement: the statement.
         table: the table merged into.
         columns: the source's columns.
-        computed: expressions of the source alone that the engine computes, and the table's columns that take them.
+        computed: expressions of the source alone that the engine computes of the source, and the table's columns that
+            take them.
+        joined: those that it computes of joined rows.
     """
 
     session: Session
@@ -81,142 +85,168 @@ class _Merging:
     table: Table
     columns: pa.Schema
     computed: list[tuple[str, pa.Field | None]] = field(default_factory=list)
+    joined: MergeValues = field(init=False)
+    names: MergeNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the sides."""
+        names = {TARGET: self.target, SOURCE: self.source}
+        self.joined = MergeValues(self.session, names)
+        self.names = MergeNames(names, {TARGET: self.table.schema, SOURCE: self.columns})
 
     @property
     def source(self) -> str:
-        """What the statement calls the source."""
+        """Return the name of the source in the statement."""
         alias = self.statement.source_alias
         return alias if alias is not None else self.statement.source.text.rpartition(".")[2].strip("`") or "source"
 
     @property
     def target(self) -> str:
-        """What the statement calls the table."""
+        """Return the name of the table in the statement."""
         return self.statement.alias or self.statement.table.parts[-1]
 
     def check(self, clause: MergeAction) -> None:
         """See that a clause sets columns that the table has."""
         for name, value in clause.values or ():
-            if named(self.table.schema.names, _bare(name, self.target)) is None:
+            if named(self.table.schema.names, bare(name, self.target)) is None:
                 known = ", ".join(self.table.schema.names)
                 raise wrong(self.session.text, value.at, f"the table has no column {name}; it has {known}")
 
-    def on(self) -> str:
-        """The condition of the match; what it computes of the source alone becomes a column of it."""
+    def on(self) -> str | tuple[()]:
+        """The condition of the match, without what the engine computes of joined rows."""
         text = self.statement.on
         with self.session.at(text):
-            return " AND ".join(map(self._conjunct, _conjuncts(self._parsed(text))))
+            self._check_repeatable(text)
+            parts = [self._conjunct(node) for node in _conjuncts(self._parsed(text))]
+            return " AND ".join(part for part in parts if part is not None) or ()
 
-    def _conjunct(self, node: exp.Expression) -> str:
+    def _conjunct(self, node: exp.Expression) -> str | None:
         sides = [_unwrapped(side) for side in (node.this, node.expression)] if isinstance(node, exp.EQ) else []
-        if any(isinstance(side, exp.Column) and not self._of_source(side) for side in sides):
-            return " = ".join(map(self._side, sides))
-        return f"({self._side(node)})"
+        kinds = self._kinds_of_both(sides)
+        differ = kinds is not None and not holds(*kinds)
+        if kinds is not None and differ and compared_exactly(*kinds):
+            return self._fitting(sides, pa.field(TARGET, kinds[0]))
+        if any(isinstance(side, exp.Column) and not self._of_source(side) for side in sides) and not differ:
+            texts = [self._side(side) for side in sides]
+            if None not in texts:
+                return " = ".join(map(str, texts))
+        part = None if differ else self._side(node)
+        if part is None:
+            self.joined.value(MergeStage.PAIRS, Text(str(node.sql("spark")), self.statement.on.at), None)
+        return None if part is None else f"({part})"
 
-    def _side(self, node: exp.Expression) -> str:
+    def _kinds_of_both(self, sides: Sequence[exp.Expression]) -> tuple[pa.DataType, pa.DataType] | None:
+        """Return the types of a column of the table and one of the source; None if the sides are others."""
+        found = {}
+        for side in sides:
+            path = self._named(side) if isinstance(side, exp.Column) else None
+            with suppress(PudiError):  # the verb says what is wrong
+                own = None if path is None else self.names.resolved(Column(path), (TARGET, SOURCE)).path
+                if own is not None:
+                    found[own[0]] = find_column(own[1:], self.names.schemas[own[0]]).type
+        return (found[TARGET], found[SOURCE]) if len(found) == 2 else None
+
+    def _fitting(self, sides: Sequence[exp.Expression], column: pa.Field) -> str:
+        """A comparison of numbers in which source values that the table's column can't have are null."""
+        mine, theirs = (side.sql("spark") for side in sorted(sides, key=self._of_source))
+        cast = f"try_cast({theirs} AS {arrow_to_spark_type(column)})"
+        return f"{mine} = {self._compute(f'CASE WHEN {cast} = {theirs} THEN {cast} END', column)}"
+
+    def _side(self, node: exp.Expression) -> str | None:
+        """A part of the condition of the match in the language of `where`; None if it's to be computed of pairs."""
         sql = str(node.sql("spark"))
-        if isinstance(node, exp.Column):
+        self._check_names(Text(sql, self.statement.on.at), (TARGET, SOURCE), node)
+        if isinstance(node, exp.Column) and self._named(node) is not None:
             return sql
         if self._of_source(node):
             return self._compute(sql)
-        parse(sql)
-        return sql
+        return sql if is_shared_in_merge(self.session.host, sql, self.names) else None
 
-    def values(self, clause: MergeAction) -> dict[str, object] | None:
+    def clauses(self) -> list[Clause]:
+        """The clauses of the verb."""
+        made: list[Clause] = []
+        for when, stage in _STAGES.items():
+            mine = [clause for clause in self.statement.clauses if clause.when is when]
+            alone = all(clause.condition is None for clause in mine)
+            conditions = [clause.condition for clause in mine]
+            values = [self._values(clause, number, alone=alone) for number, clause in enumerate(mine)]
+            shared = all(each is None or self._is_shared(each, when) for each in conditions)
+            if not alone and (not shared or len(self.joined.columns(stage))):
+                self.joined.decide(stage, conditions)
+            for number, clause in enumerate(mine):
+                condition: str | Expr | None = None if clause.condition is None else clause.condition.text
+                if condition is not None and self.joined.decides(stage):
+                    condition = Compare("=", Column((CLAUSE,)), constant(number))
+                sourced = when is not When.NOT_MATCHED_BY_SOURCE
+                made.append(Clause(_KINDS[clause.action], values[number], condition, sourced))
+        return made
+
+    def _check_repeatable(self, condition: Text) -> None:
+        """See that a condition gives the same again: which clause takes a row mustn't change while it's computed."""
+        for node in self._parsed(condition).find_all(exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in _CHANGING:
+                raise wrong(
+                    self.session.text,
+                    condition.at,
+                    f"{name} gives another value each time: let a column of the source have it",
+                )
+
+    def _is_shared(self, condition: Text, when: When) -> bool:
+        self._check_repeatable(condition)
+        self._check_names(condition, _SIDES[when])
+        return is_shared_in_merge(self.session.host, condition.text, self.names)
+
+    def _values(self, clause: MergeAction, number: int, *, alone: bool) -> dict[str, object] | None:
         """The new values of a clause by column; None for all columns of the source."""
         if clause.action == "delete":
             return None
-        if clause.values is None:
-            return self._star(clause)
+        values = clause.values if clause.values is not None else self._star(clause)
+        given = [(str(named(self.table.schema.names, bare(name, self.target))), value) for name, value in values]
         found: dict[str, object] = {}
-        for name, value in clause.values:
-            column = str(named(self.table.schema.names, _bare(name, self.target)))
-            if clause.action == "update" and self._keeps(column, value):
-                continue
-            found[column] = self._expression(value, clause, self.table.schema.field(column))
-        if clause.action == "update" and not found:
-            raise wrong(self.session.text, clause.at, "an update must set a column that is no key")
+        for column, value in (*given, *self._folders(clause, [name for name, _ in given])):
+            found[column] = self._value(value, clause, number, self.table.schema.field(column), alone=alone)
         return found
 
-    def _keeps(self, column: str, value: Text) -> bool:
-        """Whether an update sets a column, by which source and table are matched, to what it is."""
-        fixed = {*self.table.config.record_key_fields, *self.table.config.partition_fields}
-        if column not in fixed:
-            return False
-        node = self._parsed(value)
-        other = node.name.lower() if isinstance(node, exp.Column) else ""
-        pairs = [
-            {_qualified(side) for side in (p.this, p.expression)} for p in _conjuncts(self._parsed(self.statement.on))
-        ]
-        mine = {(self.target.lower(), column.lower()), ("", column.lower())}
-        theirs = {(self.source.lower(), other), ("", other)}
-        return any(pair & mine and pair & theirs for pair in pairs) or (
-            isinstance(node, exp.Column) and _qualified(node) in mine
-        )
+    def _star(self, clause: MergeAction) -> list[tuple[str, Text]]:
+        """Return the columns that `*` stands for: the table's, of the source's columns with their names."""
+        return [(name, self._of_source_by_name(name, clause)) for name in self.table.schema.names]
 
-    def _star(self, clause: MergeAction) -> dict[str, object] | None:
-        """What `*` stands for: the table's columns of the names that the source has, its other columns left out."""
-        names = {name.lower(): name for name in self.columns.names}
-        extra = set(names) - {name.lower() for name in self.table.schema.names}
-        missing = [name for name in self.table.schema.names if name.lower() not in names]
-        if clause.action == "insert" and missing:
-            raise wrong(
-                self.session.text, clause.at, f"INSERT *: the source has no column {missing[0]}; name the columns"
-            )
-        spelt = all(names.get(name.lower(), name) == name for name in self.table.schema.names)
-        shared = [each for each in self.table.schema if each.name.lower() in names]
-        typed = all(self.columns.field(names[each.name.lower()]).type == each.type for each in shared)
-        if not extra and not self.computed and spelt and typed:
-            return None
-        fixed = {*self.table.config.record_key_fields, *self.table.config.partition_fields}
-        left_out = fixed if clause.action == "update" else set()
-        return {
-            each.name: self._fitting(f"{_quoted(self.source)}.{_quoted(names[each.name.lower()])}", each)
-            for each in shared
-            if each.name not in left_out
-        }
+    def _folders(self, clause: MergeAction, given: Sequence[str]) -> list[tuple[str, Text]]:
+        """Return the partition columns that an insert doesn't name: the source's decide, as in Hudi."""
+        names = [name for name in self.table.config.partition_fields if name not in given]
+        there = [name for name in names if named(self.columns.names, name) is not None]
+        return [(name, self._of_source_by_name(name, clause)) for name in there if clause.action == "insert"]
 
-    def condition(self, clause: MergeAction) -> str | None:
-        """The condition of a clause."""
-        return None if clause.condition is None else str(self._expression(clause.condition, clause))
+    def _of_source_by_name(self, name: str, clause: MergeAction) -> Text:
+        return Text(f"{quote(self.source)}.{quote(str(named(self.columns.names, name)))}", clause.at)
 
-    def _expression(self, value: Text, clause: MergeAction, column: pa.Field | None = None) -> str:
-        """An expression in the language of `where`, or the name of the column that the engine computes it as.
-
-        Args:
-            value: the expression.
-            clause: where it stands.
-            column: the column that takes its value; None for a condition.
-        """
-        try:
-            with self.session.at(value):
-                parsed = parse(value.text)
-        except NotSupportedError as error:
-            node = self._parsed(value)
-            if clause.when is When.NOT_MATCHED_BY_SOURCE or not self._of_source(node):
-                raise NotSupportedError(
-                    f"{error.message}; of the source's columns alone, the engine computes any expression",
-                    table=self.table.path,
-                ) from error
-            return self._compute(value.text, column)
-        if isinstance(parsed, Literal) or clause.when is When.NOT_MATCHED_BY_SOURCE:
+    def _value(self, value: Text, clause: MergeAction, number: int, column: pa.Field, *, alone: bool) -> object:
+        """A value in the language of `where`, or the column that the engine computes it as."""
+        self._check_names(value, _SIDES[clause.when])
+        if is_shared_in_merge(self.session.host, value.text, self.names, column):
             return value.text
-        if not leaf_columns(parsed):
-            return self._compute(value.text, column)  # such as upper('x'), which the language of where doesn't have
-        of_source = column is not None and self._of_source(self._parsed(value))
-        return self._fitting(value.text, column) if of_source and column is not None else value.text
+        if alone and clause.when is not When.NOT_MATCHED_BY_SOURCE and self._of_source(self._parsed(value)):
+            return self._compute(value.text, column)
+        return Column((self.joined.value(_STAGES[clause.when], value, number, column),))
 
-    def _fitting(self, sql: str, column: pa.Field) -> str:
-        """An expression of the source for a column; the engine computes it if it's to be cast as `where` doesn't."""
-        own = self.source.lower()
+    def _check_names(self, text: Text, sides: Sequence[str], node: exp.Expression | None = None) -> None:
+        """See that an expression names columns of these sides; engines don't say where they miss one."""
+        with self.session.at(text):
+            try:
+                names = [column.path for column in leaf_columns(parse(text.text))]
+            except PudiError:  # of columns with an alias alone, since functions may have names of their own
+                parsed = self._parsed(text) if node is None else node
+                aliases = {name.lower() for name in self.names.names.values()}
+                found = [self._named(each) for each in parsed.find_all(exp.Column)]
+                names = [each for each in found if each is not None and len(each) > 1 and each[0].lower() in aliases]
+            for path in names:
+                self.names.resolved(Column(path), sides)
 
-        def bare(name: Column) -> Column:
-            return Column(name.path[1:]) if len(name.path) > 1 and name.path[0].lower() == own else name
-
-        try:
-            bind_value(replace_columns(parse(sql), bare), self.columns, column.type)
-        except (NotSupportedError, InvalidArgumentError):
-            return self._compute(sql, column)
-        return sql
+    @staticmethod
+    def _named(column: exp.Column) -> tuple[str, ...] | None:
+        """The parts of a column's name; None for a name inside of a subquery, which may be of the subquery."""
+        return None if column.find_ancestor(exp.Select) else tuple(part.name for part in column.parts)
 
     def _parsed(self, text: Text) -> exp.Expression:
         try:
@@ -228,32 +258,29 @@ class _Merging:
 
     def _of_source(self, node: exp.Expression) -> bool:
         """Whether an expression needs columns of the source alone."""
+        paths = [self._named(column) for column in node.find_all(exp.Column)]
         mine = {name.lower() for name in self.table.schema.names}
         theirs = {name.lower() for name in self.columns.names}
-        for column in node.find_all(exp.Column):
-            side = column.table.lower()
-            if side == self.source.lower():
-                if column.name.lower() not in theirs:
-                    raise InvalidArgumentError(
-                        f"there is no column {column.sql('spark')}; the source has {', '.join(self.columns.names)}",
-                        table=self.table.path,
-                    )
-                continue
-            if side or column.name.lower() not in theirs - mine:
-                return False
-        return True
+
+        def is_mine(path: tuple[str, ...]) -> bool:
+            first = path[0].lower()
+            if len(path) > 1 and first in {self.source.lower(), self.target.lower()}:
+                return first == self.source.lower()
+            return first in theirs - mine
+
+        return not any(node.find_all(exp.Select)) and all(path is not None and is_mine(path) for path in paths)
 
     def _compute(self, sql: str, column: pa.Field | None = None) -> str:
         if (sql, column) not in self.computed:
             self.computed.append((sql, column))
-        return f"{_quoted(self.source)}.{COMPUTED}{self.computed.index((sql, column))}"
+        return f"{quote(self.source)}.{COMPUTED}{self.computed.index((sql, column))}"
 
     def with_computed(self) -> Any:
         """The source with what the engine computes."""
         columns = ", ".join(f"{sql} AS {COMPUTED}{number}" for number, (sql, _) in enumerate(self.computed))
         text = f"SELECT *, {columns} FROM {self.statement.source.text}"
         if self.statement.source_alias is not None or text.endswith(")"):
-            text += f" AS {_quoted(self.source)}"
+            text += f" AS {quote(self.source)}"
         frame = self.session.query(Text(text, self.statement.source.at))
         given, host = list(self.session.host.schema(frame)), self.session.host
         own, made = given[: -len(self.computed)], given[-len(self.computed) :]
@@ -277,19 +304,6 @@ def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
         yield from _conjuncts(node.expression)
     else:
         yield node
-
-
-def _qualified(node: exp.Expression) -> tuple[str, str]:
-    return (node.table.lower(), node.name.lower()) if isinstance(node, exp.Column) else ("", "")
-
-
-def _bare(name: str, alias: str) -> str:
-    first, dot, rest = name.partition(".")
-    return rest if dot and first.lower() == alias.lower() else name
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _first_line(error: Exception) -> str:

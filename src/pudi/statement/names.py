@@ -16,9 +16,9 @@ from pudi.statement.reader import place
 from pudi.statement.tree import TableName, Text
 
 _EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)
-"""What sqlglot doesn't read, before a query."""
+"""Words before a query that sqlglot doesn't read."""
 _SAMPLE = re.compile(r"\s*TABLESAMPLE\b", re.IGNORECASE)
-"""What Spark has before an alias, and not behind one."""
+"""Clauses that Spark has before an alias, and not behind one."""
 _Node = Any
 """A node of sqlglot's tree, whose type has another name in each release."""
 
@@ -35,7 +35,8 @@ class TableUse:
         as_of: the moment to read it at.
         arguments: those of a function; None for a table.
         columns: the columns that the query may need, in lower case; None for all.
-        where: a condition on its rows that the query states too, for skipping files.
+        called: its alias in the query, or its name.
+        conditions: what the query asks of its rows, joined by AND, for skipping files.
     """
 
     name: TableName
@@ -45,7 +46,8 @@ class TableUse:
     as_of: str | None = None
     arguments: tuple[object, ...] | None = None
     columns: frozenset[str] | None = None
-    where: str | None = None
+    called: str = ""
+    conditions: tuple[str, ...] = ()
 
 
 def uses_of(query: Text, functions: Sequence[str]) -> list[TableUse]:
@@ -127,7 +129,8 @@ def _use(query: Text, node: exp.Table, needed: frozenset[str] | None, functions:
     as_of, end = _moment(query, node, end)
     has_alias = bool(node.alias) or name.path is not None or _SAMPLE.match(query.text, end) is not None
     alias = "" if has_alias else parts[-1].name
-    return TableUse(name, start, end, alias, as_of, columns=needed, where=_pushed(node))
+    called, conditions = str(node.alias_or_name), _conditions(node)
+    return TableUse(name, start, end, alias, as_of, columns=needed, called=called, conditions=conditions)
 
 
 def _unquoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -182,41 +185,25 @@ def _call_at(text: str, name: str) -> int:
     return text.lower().index(name)
 
 
-def _pushed(node: exp.Table) -> str | None:
-    """Those parts of the WHERE around a table that say something of its columns alone, and mean the same everywhere."""
+def _conditions(node: exp.Table) -> tuple[str, ...]:
+    """The parts of the WHERE around a table that stands alone in its query."""
     select: _Node = node.parent_select
     source = select.args.get("from_") or select.args.get("from") if isinstance(select, exp.Select) else None
     alone = (
         source is not None and source.this is node and not select.args.get("joins") and not select.args.get("laterals")
     )
-    where = select.args.get("where") if alone else None
-    if where is None:
-        return None
-    parts = [part.sql("spark") for part in _conjuncts(where.this) if _is_plain(part, node.alias_or_name)]
-    return " AND ".join(f"({part})" for part in parts) or None
+    where = select.args.get("where") if alone and not (node.args.get("sample") or node.args.get("pivots")) else None
+    return () if where is None else tuple(part.sql("spark") for part in conjuncts(where.this))
 
 
-def _conjuncts(node: _Node) -> Iterator[_Node]:
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
-    else:
-        yield node
-
-
-def _is_plain(node: _Node, _: str) -> bool:
-    if isinstance(node, exp.Paren):
-        return _is_plain(node.this, _)
-    if isinstance(node, exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
-        sides = (node.this, node.expression)
-        return any(isinstance(a, exp.Column) and not a.args.get("table") and isinstance(b, exp.Literal)
-                   for a, b in (sides, sides[::-1]))  # fmt: skip
-    if isinstance(node, exp.In):
-        plain = isinstance(node.this, exp.Column) and not node.this.args.get("table") and node.expressions
-        return bool(plain) and all(isinstance(value, exp.Literal) for value in node.expressions)
-    return (
-        isinstance(node, exp.Between)
-        and isinstance(node.this, exp.Column)
-        and not node.this.args.get("table")
-        and all(isinstance(node.args[key], exp.Literal) for key in ("low", "high"))
-    )
+def conjuncts(node: _Node) -> Iterator[_Node]:
+    """The parts of a condition that AND joins, as sqlglot has them."""
+    stack = [node]
+    while stack:
+        each = stack.pop()
+        if isinstance(each, exp.And):
+            stack += [each.expression, each.this]
+        elif isinstance(each, exp.Paren) and isinstance(each.this, exp.And | exp.Paren):
+            stack.append(each.this)
+        else:
+            yield each

@@ -74,7 +74,7 @@ class Reader:
 
     @property
     def at(self) -> int:
-        """Where the next word begins."""
+        """Return the place where the next word begins."""
         return int(self.tokens[self.position].start) if self.more else self.end
 
     @property
@@ -181,6 +181,14 @@ class Reader:
         sign = "-" if self.takes("-") else ""
         token = self._token(what)
         return sign + self.text[token.start : token.end + 1]
+
+    def whole_number(self) -> int:
+        """Read a whole number without quotes."""
+        token = self._token("a whole number")
+        text = self.text[token.start : token.end + 1]
+        if token.token_type is TokenType.STRING or not text.isdecimal():
+            raise self.wrong("a whole number is expected", int(token.start))
+        return int(text)
 
     def until(self, *ends: str, what: str) -> Text:
         """Read up to one of these words outside of parentheses and CASE, or to a closing one, or to the end.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pudi.config import option
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
-from pudi.statement import changes, shows, tables
+from pudi.statement import changes, inserts, shows, tables
+from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
 from pudi.statement.host import Host, Rows
 from pudi.statement.session import Session
 from pudi.statement.tree import (
     Alter,
+    Attach,
     Call,
     CreateIndex,
     CreateTable,
@@ -58,7 +60,7 @@ def run(host: Host, text: str) -> Any:
         TableNotFoundError: there's no such table.
     """
     statement = parse_statement(text)
-    return _RUN[type(statement)](Session(host, text), statement)
+    return _RUN[type(statement)](Session(host, text, FUNCTIONS), statement)
 
 
 def _query(session: Session, statement: Query) -> Any:
@@ -78,6 +80,15 @@ def _set(session: Session, statement: SetOption) -> Any:
     shown = session.host.settings.get(key)
     rows = Rows.table((("key", "string"), ("value", "string")), [(key, shown if shown is not None else "<undefined>")])
     return session.host.result(rows)
+
+
+def _attach(session: Session, statement: Attach) -> Any:
+    with session.at(statement.at):
+        if statement.address is None:
+            session.attached.detach(statement.name)
+        else:
+            session.attached.attach(statement.name, statement.address)
+    return tables.done(session)
 
 
 def _refresh(session: Session, statement: Refresh) -> Any:
@@ -116,6 +127,7 @@ def _call(session: Session, statement: Call) -> Any:
 _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
     SetOption: _set,
+    Attach: _attach,
     Call: _call,
     Refresh: _refresh,
     Foreign: _foreign,
@@ -127,7 +139,7 @@ _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     CreateIndex: tables.create_index,
     DropIndex: tables.drop_index,
     Show: shows.show,
-    Insert: changes.insert,
+    Insert: inserts.insert,
     Update: changes.update,
     Delete: changes.delete,
     Merge: changes.merge,

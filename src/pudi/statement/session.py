@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from pudi.context.lazy import lazy_module
-from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
+from pudi.config.read_options import FormatOptions
+from pudi.context.cached import cached_property
+from pudi.errors import NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan
-from pudi.schema import META_FIELDS
-from pudi.statement.host import Catalog, Entry, Host
+from pudi.schema import META_FIELDS, with_meta_fields
+from pudi.statement.attached import AttachedCatalogs
+from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host
+from pudi.statement.meaning import is_read_differently, shared_parts
 from pudi.statement.names import TableUse, uses_of
 from pudi.statement.reader import placed
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
-if TYPE_CHECKING:
-    from pudi.statement import functions
-else:
-    functions = lazy_module("pudi.statement.functions")  # made of sessions
+_READ_OPTIMIZED = FormatOptions.as_read_optimized.key
+TableFunction = Callable[["Session", Sequence[object]], Scan | ChangeFeed | pa.Table]
+"""Result of a table-valued function for its arguments."""
 
 
 class Session:
@@ -30,11 +32,17 @@ class Session:
     Args:
         host: the engine.
         text: the statement, for messages.
+        functions: the table-valued functions by name.
     """
 
-    def __init__(self, host: Host, text: str) -> None:
-        self.host, self.text = host, text
+    def __init__(self, host: Host, text: str, functions: Mapping[str, TableFunction]) -> None:
+        self.host, self.text, self.functions = host, text, functions
         self.catalog = Catalog(host)
+
+    @cached_property
+    def attached(self) -> AttachedCatalogs:
+        """The catalogs that the session attached."""
+        return AttachedCatalogs(self.host.settings, self.catalog.options())
 
     @contextmanager
     def at(self, place: Text | TableName | int) -> Iterator[None]:
@@ -42,17 +50,31 @@ class Session:
         with placed(self.text, place if isinstance(place, int) else place.at):
             yield
 
-    def entry(self, name: TableName) -> Entry | None:
-        """What is known of a table; a table in the warehouse is known by its folder."""
+    def named(self, name: TableName) -> Entry | None:
+        """Return what is known of a table: in the session, in an attached catalog, in the engine's own catalog."""
         found = self.catalog.find(name)
+        if found is None and self.attached.addresses() and (len(name.parts) > 2 or not self.host.has(name)):
+            found = self.attached.find(name)
+        return self.host.registered(name) if found is None else found
+
+    def entry(self, name: TableName) -> Entry | None:
+        """Return what is known of a table; a table in the warehouse is known by its folder."""
+        found = self.named(name)
         if found is None and self.catalog.warehouse() is not None:
             path = self.catalog.location(name)
             try:
                 Table(path)
             except TableNotFoundError:
                 return None
-            return Entry(path)
+            return None if self.host.has(name) else Entry(path)
         return found
+
+    def keep(self, name: TableName, entry: Entry, before: Entry) -> None:
+        """Keep changed properties and comments of a table's name where it is known."""
+        if isinstance(before, CataloguedEntry) and before.home is not None:
+            self.attached.keep(before.home, before, entry)
+        else:
+            self.catalog.add(name, entry)
 
     def find(self, name: TableName) -> Table | None:
         """Open a table with the session's options; None if there's none by that name."""
@@ -62,8 +84,13 @@ class Session:
         found = self.entry(name)
         if found is None:
             return None
-        own = {key: value for key, value in found.properties.items() if key.startswith(("hoodie.", "pudi."))}
-        return Table(found.path, options={**own, **self.catalog.options()})
+        own = {
+            key: value
+            for key, value in found.properties.items()
+            if key.startswith(("hoodie.", "pudi.")) and key != _READ_OPTIMIZED
+        }
+        defaults = found.options if isinstance(found, CataloguedEntry) else {}
+        return Table(found.path, options={**defaults, **own, **self.catalog.options()})
 
     def table(self, name: TableName) -> Table:
         """Open a table.
@@ -79,24 +106,38 @@ class Session:
                 )
             return found
 
+    def is_read_optimized(self, name: TableName) -> bool:
+        """Whether a name stands for the read-optimized view of a table."""
+        known = None if self.host.known(name) is not None else self.named(name)
+        return known is not None and known.properties.get(_READ_OPTIMIZED, "").strip().lower() == "true"
+
+    def changeable(self, name: TableName) -> Table:
+        """Open a table whose rows are to be changed.
+
+        Raises:
+            TableNotFoundError: see `table`.
+            NotSupportedError: the name stands for the read-optimized view, which shows other rows.
+        """
+        if self.is_read_optimized(name):
+            with self.at(name):
+                raise NotSupportedError(
+                    f"{name} shows the read-optimized view, by {_READ_OPTIMIZED}=true: change the table by a name of "
+                    "its snapshot, or by its path, hudi.`/path`"
+                )
+        return self.table(name)
+
     def scan(self, table: Table, use: TableUse | None = None) -> Scan:
         """A scan of a table with the columns in Hudi's order: meta fields, columns, partition columns."""
         names = self.shown(table)
         if use is not None and use.columns is not None:
             names = [name for name in names if name.lower() in use.columns] or names[-1:]
         as_of = None if use is None else use.as_of
-        if use is not None and use.where is not None and self._may_skip(table, use.where):
-            try:
-                return table.scan(names, use.where, as_of=as_of)
-            except (InvalidArgumentError, NotSupportedError):
-                pass  # the engine that runs the query says what is wrong with it
-        return table.scan(names, as_of=as_of)
-
-    @staticmethod
-    def _may_skip(table: Table, where: str) -> bool:
-        """Whether a condition means the same to all engines: texts of points in time depend on a session's zone."""
-        kinds = {field.name.lower(): field.type for field in table.schema}
-        return not any(pa.types.is_timestamp(kind) and name in where.lower() for name, kind in kinds.items())
+        where = None
+        if use is not None and use.conditions and not is_read_differently(self.text):
+            schema = with_meta_fields(table.schema) if as_of is None else table.scan(as_of=as_of).schema
+            where = shared_parts(self.host, use.conditions, use.called, schema)
+        optimized = use is not None and self.is_read_optimized(use.name)
+        return table.scan(names, where, as_of=as_of, read_optimized=optimized)
 
     @staticmethod
     def shown(table: Table) -> list[str]:
@@ -113,25 +154,23 @@ class Session:
         inner = [field for field in table.schema if field.name not in partitions]
         return [*inner, *(table.schema.field(name) for name in partitions if name in table.schema.names)]
 
-    def query(self, text: Text, tables: dict[str, Scan] | None = None) -> Any:
+    def query(self, text: Text, tables: Mapping[str, Any] | None = None) -> Any:
         """Run a query over tables of pudi and of the engine.
 
         Args:
             text: the query.
-            tables: scans of some names, in lower case, in place of what they are otherwise.
+            tables: scans or rows of some names, in lower case, in place of what they are otherwise.
         """
         kept: list[TableUse] = []
-        scans: list[Scan | ChangeFeed | pa.Table] = []
-        for use in uses_of(text, tuple(functions.FUNCTIONS)):
+        scans: list[Any] = []
+        for use in uses_of(text, tuple(self.functions)):
             with self.at(use.name):
                 if use.arguments is not None:
-                    found: Scan | ChangeFeed | pa.Table | None = functions.FUNCTIONS[use.name.parts[0]](
-                        self, use.arguments
-                    )
+                    found: Any = self.functions[use.name.parts[0]](self, use.arguments)
                 elif tables and str(use.name).lower() in tables:
                     found = tables[str(use.name).lower()]
                 else:
-                    table = self.find(use.name)
+                    table = self.table(use.name) if self.attached.names(use.name) else self.find(use.name)
                     found = None if table is None else self.scan(table, use)
             if found is not None:
                 kept.append(use)
@@ -148,4 +187,4 @@ class Session:
 
 def named(names: Sequence[str], name: str) -> str | None:
     """Return a name as it is spelled among others, compared without case."""
-    return next((each for each in names if each.lower() == name.lower()), None)
+    return name if name in names else next((each for each in names if each.lower() == name.lower()), None)

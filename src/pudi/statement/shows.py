@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
 from pudi.schema import META_FIELDS
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type
-from pudi.statement.changes import constants_of
-from pudi.statement.host import Rows
+from pudi.statement import partitions
+from pudi.statement.host import Entry, Rows
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Show
 from pudi.table import Table
@@ -22,21 +25,15 @@ _COLUMNS: _Columns = (("col_name", "string"), ("data_type", "string"), ("comment
 def show(session: Session, statement: Show) -> Any:
     """Run SHOW or DESCRIBE."""
     if statement.table is None:
-        found = [(database, name, False) for database, name in session.catalog.names()]
+        named = [row for row in session.catalog.names() if not statement.database or row[0] == statement.database[-1]]
+        known = sorted({*named, *session.attached.tables(statement.database)})
+        found = [(database, name, False) for database, name in known]
         pattern = (statement.like or "*").lower().replace("%", "*")
         kept = [row for row in found if any(fnmatch.fnmatch(row[1], each) for each in pattern.split("|"))]
         columns: _Columns = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
         return session.host.result(Rows.table(columns, kept))
     columns, rows = _SHOWS[statement.what]
     return session.host.result(Rows.table(columns, rows(session, statement, session.table(statement.table))))
-
-
-def _partitions(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
-    wanted = constants_of(session, table, statement.partition)
-    if wanted and len(wanted) == len(table.config.partition_fields):
-        return [(path,) for path in table.partitions() if path == table.partition_path(wanted)]
-    parts = [f"{name}={value}" for name, value in wanted.items()]
-    return [(path,) for path in table.partitions() if path and all(part in path.split("/") for part in parts)]
 
 
 def _properties(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
@@ -60,18 +57,35 @@ def _short(table: Table) -> dict[str, str]:
 
 
 def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
-    config = table.config
-    columns = arrow_to_spark_ddl(table.schema)
-    facts = _short(table)
-    entry = None if statement.table is None else session.entry(statement.table)
-    given = {} if entry is None else entry.properties
-    facts |= {key: value for key, value in sorted(given.items()) if key.startswith(("hoodie.", "pudi."))}
-    pairs = ", ".join(f"{key} = '{value}'" for key, value in facts.items())
-    by = f"\nPARTITIONED BY ({', '.join(config.partition_fields)})" if config.partition_fields else ""
+    fields = table.config.partition_fields
+    entry = _entry(session, statement, table)
+    columns = ", ".join(_defined(field, entry.comments.get(field.name.lower())) for field in table.schema)
+    facts = {**_short(table), **dict(sorted(entry.properties.items()))}
+    pairs = ", ".join(f"{_key(key)} = {_quoted(value)}" for key, value in facts.items())
+    by = f"\nPARTITIONED BY ({', '.join(fields)})" if fields else ""
+    by += f"\nCOMMENT {_quoted(entry.comment)}" if entry.comment is not None else ""
     text = (
         f"CREATE TABLE {statement.table} ({columns})\nUSING hudi\nTBLPROPERTIES ({pairs}){by}\nLOCATION '{table.path}'"
     )
     return [(text,)]
+
+
+def _entry(session: Session, statement: Show, table: Table) -> Entry:
+    return (None if statement.table is None else session.entry(statement.table)) or Entry(table.path)
+
+
+def _defined(field: pa.Field, comment: str | None) -> str:
+    text = arrow_to_spark_ddl(pa.schema([field]))
+    return text if comment is None else f"{text} COMMENT {_quoted(comment)}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z_][\w.]*", key) else _quoted(key)
 
 
 def _indexes(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
@@ -85,21 +99,25 @@ def _names(session: Session, statement: Show, table: Table) -> Iterable[Sequence
 def _described(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
     rows: list[Sequence[object]] = []
     kinds = {field.name: arrow_to_spark_type(field).lower() for field in table.schema}
-    rows += [(name, "string" if name in META_FIELDS else kinds[name], None) for name in session.shown(table)]
+    comments = _entry(session, statement, table).comments
+    shown = session.shown(table)
+    rows += [(name, "string" if name in META_FIELDS else kinds[name], comments.get(name.lower())) for name in shown]
     if table.config.partition_fields:
         rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
-        rows += [(name, kinds[name], None) for name in table.config.partition_fields if name in kinds]
+        named_by = [name for name in table.config.partition_fields if name in kinds]
+        rows += [(name, kinds[name], comments.get(name.lower())) for name in named_by]
     return rows
 
 
 def _column(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
     wanted = str(statement.like)
-    kinds = {row[0]: row[1] for row in _described(session, Show("describe", statement.table), table)}
+    kinds = {row[0]: row[1:] for row in _described(session, Show("describe", statement.table), table)}
     known = named(session.shown(table), wanted)
     if known is None:
         there = ", ".join(table.schema.names)
         raise InvalidArgumentError(f"the table has no column {wanted}; it has {there}", table=table.path)
-    return [("col_name", known), ("data_type", kinds[known]), ("comment", "NULL")]
+    kind, comment = kinds[known]
+    return [("col_name", known), ("data_type", kind), ("comment", comment or "NULL")]
 
 
 def _extended(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:
@@ -110,7 +128,7 @@ def _extended(session: Session, statement: Show, table: Table) -> Iterable[Seque
 
 _Rows = Callable[[Session, Show, Table], Iterable[Sequence[object]]]
 _SHOWS: Mapping[str, tuple[_Columns, _Rows]] = {
-    "partitions": ((("partition", "string"),), _partitions),
+    "partitions": ((("partition", "string"),), partitions.shown),
     "tblproperties": ((("key", "string"), ("value", "string")), _properties),
     "create table": ((("createtab_stmt", "string"),), _create),
     "indexes": ((("index_name", "string"), ("index_type", "string"), ("col_name", "string")), _indexes),

@@ -76,6 +76,7 @@ class ColumnDef:
         at: where it stands in the statement.
         nullable: whether it takes nulls.
         after: the column that it is to follow; None for the end.
+        comment: what the catalog says about it; None for nothing.
     """
 
     name: str
@@ -83,11 +84,12 @@ class ColumnDef:
     at: int
     nullable: bool = True
     after: str | None = None
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):
-    """`CREATE TABLE`; with a query, of its rows."""
+    """`CREATE TABLE`; with a query, of its rows; with `like`, after another table."""
 
     table: TableName
     columns: tuple[ColumnDef, ...] = ()
@@ -96,6 +98,8 @@ class CreateTable(Statement):
     partitioned_by: tuple[ColumnDef, ...] = ()
     location: str | None = None
     query: Text | None = None
+    comment: str | None = None
+    like: TableName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,21 @@ class Refresh(Statement):
     """`REFRESH TABLE` and `ANALYZE TABLE`: every statement reads the timeline, and the table holds its statistics."""
 
     table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Attach(Statement):
+    """`ATTACH 'address' AS name`; without an address, `DETACH name`.
+
+    Attributes:
+        name: the catalog's name in the session.
+        at: where the address, or the name, stands in the statement.
+        address: its address; None to know it no more.
+    """
+
+    name: str
+    at: int
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,17 +243,20 @@ class Merge(Statement):
 
 
 class Change(Enum):
-    """What ALTER TABLE does."""
+    """Change that ALTER TABLE makes."""
 
     ADD_COLUMNS = "add columns"
     RENAME_COLUMN = "rename column"
     DROP_COLUMNS = "drop columns"
     MOVE_COLUMN = "move column"
     CHANGE_TYPE = "change type"
+    COMMENT = "comment"
     SET_PROPERTIES = "set properties"
     UNSET_PROPERTIES = "unset properties"
     RENAME = "rename"
+    ADD_PARTITION = "add partition"
     DROP_PARTITION = "drop partition"
+    RECOVER_PARTITIONS = "recover partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +269,8 @@ class Alter(Statement):
         names: the columns that are dropped, the old and the new name, a column and the one that it is to follow, the
             properties that are unset.
         properties: what is set.
-        partition: the partition that is dropped.
-        exists_ok: whether it's no error if what is dropped isn't there.
+        partitions: the partitions that are added or dropped.
+        exists_ok: whether it's no error if what is added is there, or what is dropped isn't.
     """
 
     table: TableName
@@ -256,7 +278,7 @@ class Alter(Statement):
     columns: tuple[ColumnDef, ...] = ()
     names: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
-    partition: Partition = ()
+    partitions: tuple[Partition, ...] = ()
     exists_ok: bool = False
 
 
@@ -268,6 +290,7 @@ class Show(Statement):
     table: TableName | None = None
     partition: Partition = ()
     like: str | None = None
+    database: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

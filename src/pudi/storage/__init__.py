@@ -1,4 +1,4 @@
-"""Where bytes live: a location goes in, a `Storage` comes out (local disk, memory, S3, Azure, GCS)."""
+"""Open a `Storage` by its location: local disk, memory, S3, Azure or Google Cloud Storage."""
 
 from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
@@ -23,7 +23,7 @@ from pudi.storage.capability import (
 )
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
-from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind
+from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind, whole_place
 from pudi.storage.retry import RetryPolicy
 from pudi.storage.system_failure import system_error
 from pudi.storage.temporary import temporary_errors, temporary_file
@@ -67,4 +67,5 @@ __all__ = [
     "temporary_errors",
     "temporary_file",
     "tries_alone",
+    "whole_place",
 ]

@@ -40,7 +40,7 @@ class StorageBelow:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What the user gave to reach the inner storage."""
+        """Options that the user gave for the inner storage."""
         return connection_options(self.inner)
 
     @property

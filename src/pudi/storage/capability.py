@@ -74,7 +74,7 @@ class Connected(Protocol):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What the user gave to reach the store, by obstore's names."""
+        """Options that the user gave for the store, under obstore's names."""
 
 
 @runtime_checkable

@@ -27,7 +27,7 @@ from pudi.errors import (
 )
 
 SILENT = (BaseError, OSError, ValueError)
-"""What obstore raises."""
+"""Errors that obstore raises."""
 
 _STATUS = re.compile(r"status(?: code)?: (\d{3})")
 _BAD_RANGE = re.compile(r"NotPartial|non-partial|Invalid range|InvalidRange|StartTooLarge")
@@ -36,7 +36,7 @@ _NEVER_SENT = re.compile(r"builder error|BadScheme")
 _ROLE = re.compile(
     r"/latest/(?:api/token|meta-data/)|//169\.254\.1[67]|/metadata/identity/oauth2/token|/computeMetadata/"
 )
-"""Where the credentials of a machine's or a container's role are asked for, when none are given: S3, Azure, Google."""
+"""Addresses asked for the credentials of a machine's or container's role if none are given: S3, Azure, Google."""
 _PASSING = {408, 409, 425, 429}
 _CODE = re.compile(r"<Code>(\w+)</Code>|\(code: (\w+)\)")
 """S3's code of an error: it answers a deletion of many keys with success, and says in the body which keys failed."""

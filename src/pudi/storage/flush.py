@@ -25,7 +25,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _GONE = {errno.ENOENT, errno.ENOTDIR}
 _CANNOT = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EROFS}
-"""How file systems answer that can't flush a folder: they have no names of their own to lose."""
+"""Error codes of file systems that can't flush a folder: they keep no names that could be lost."""
 _NOT_OURS = {errno.EACCES, errno.EPERM}
 
 

@@ -115,7 +115,7 @@ class RangedFile(io.RawIOBase):
 
 
 InputFile: TypeAlias = "pa.NativeFile | IO[bytes]"
-"""What `pyarrow.parquet.ParquetFile` and the like take as a source."""
+"""Sources that `pyarrow.parquet.ParquetFile` and similar classes take."""
 
 
 def open_input(storage: Storage, path: str, size: int | None = None) -> InputFile:

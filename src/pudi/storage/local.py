@@ -33,14 +33,15 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _Listing: TypeAlias = tuple[list[FileInfo], list[str]]
 _NOT_A_FILE = {errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP}
-"""What opening a socket gives."""
+"""Errors of opening a socket or device."""
 _UNUSABLE_NAME = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}
 
 
 class LocalStorage:
     """A folder on a local (or mounted) disk.
 
-    A file appears whole or not at all, see `Stager`. Symlinks are followed as long as they stay inside the root.
+    A file appears whole or not at all, see `Stager`. Symlinks to files are followed as long as they stay inside the
+    root. Listings don't enter folders by symlinks: they list these as files.
     A pickled copy has a context of its own.
 
     Args:
@@ -58,6 +59,7 @@ class LocalStorage:
         self._flusher = Flusher(self._base, flush, self.executor)
         self._stager = Stager(context, self._flusher)
         self._inside: set[str] = set()
+        self._linked: set[str] = set()
 
     def __reduce__(self) -> tuple[object, ...]:
         return (LocalStorage, (self._root,))
@@ -83,16 +85,15 @@ class LocalStorage:
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`. A missing folder has no files."""
         folders = [check_prefix(prefix, self._root)]
-        linked: set[str] = set()
         while folders:
             folder = folders.pop()
-            files, names = self._scan(folder, linked)
+            files, names = self._scan(folder)
             yield from files
             folders += [_join(folder, name) for name in names]
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         """Files directly in folder `prefix`, and the names of the folders directly in it, both sorted by name."""
-        files, names = self._scan(check_prefix(prefix, self._root), set())
+        files, names = self._scan(check_prefix(prefix, self._root))
         return sorted(files, key=lambda info: info.path), sorted(names)
 
     def list_names(self, prefix: str = "") -> Sequence[str]:
@@ -106,7 +107,7 @@ class LocalStorage:
             if len(names) < len(entries):
                 for entry in entries:
                     if not entry.is_file(follow_symlinks=False):
-                        self._sort_in(entry, folder, set(), others)
+                        self._sort_in(entry, folder, others)
 
         self._visit(folder, visit)
         return [*names, *(info.path.rpartition("/")[2] for info in others[0])]
@@ -239,7 +240,8 @@ class LocalStorage:
     def _folder(self, folder: str) -> str:
         full = _join(self._base, folder)
         if folder not in self._inside:  # resolving costs a system call for each level
-            self._follow(full, folder)
+            if self._follow(full, folder) != full.rstrip("/") and folder:
+                self._linked.add(folder)
             self._inside.add(folder)
         return full
 
@@ -303,13 +305,13 @@ class LocalStorage:
             found += more
         return found
 
-    def _scan(self, folder: str, linked: set[str]) -> _Listing:
-        """Files and folder names directly in a folder; `linked` gathers the folders that symlinks led to."""
+    def _scan(self, folder: str) -> _Listing:
+        """Files and folder names directly in a folder."""
         files: _Listing = ([], [])
 
         def visit(entries: Sequence[os.DirEntry[str]]) -> None:
             for entry in entries:
-                self._sort_in(entry, folder, linked, files)
+                self._sort_in(entry, folder, files)
 
         self._visit(folder, visit)
         return files
@@ -317,7 +319,10 @@ class LocalStorage:
     def _visit(self, folder: str, visit: Callable[[Sequence[os.DirEntry[str]]], None]) -> None:
         """Pass what lies directly in a folder to a function, without hidden files."""
         try:
-            with os.scandir(self._folder(folder)) as entries:
+            full = self._folder(folder)
+            if folder in self._linked:
+                return
+            with os.scandir(full) as entries:
                 found = list(entries)
                 visit([e for e in found if e.name[0] != "." or not HIDDEN.fullmatch(e.name) or e.is_dir()])
         except (FileNotFoundError, NotADirectoryError):
@@ -325,23 +330,20 @@ class LocalStorage:
         except OSError as error:
             raise self._failure(error, folder) from error
 
-    def _sort_in(self, entry: os.DirEntry[str], folder: str, linked: set[str], listing: _Listing) -> None:
+    def _sort_in(self, entry: os.DirEntry[str], folder: str, listing: _Listing) -> None:
         files, names = listing
         path = _join(folder, entry.name)
+        linked = False
         plain = entry.is_file(follow_symlinks=False)  # nearly all are, and the system has said so already
-        if not plain and entry.is_symlink():
-            real = self._follow(entry.path, path)
-            if entry.is_dir():
-                if real in linked:
-                    raise InvalidArgumentError(
-                        f"symlinks lead to {real} more than once; remove them", table=self._root, path=path
-                    )
-                linked.add(real)
         if not plain and entry.is_dir():
-            names.append(entry.name)
-            return
+            if not entry.is_symlink():
+                names.append(entry.name)
+                return
+            linked = True  # what it leads to is listed where it lies, or isn't the table's
+        elif not plain and entry.is_symlink():
+            self._follow(entry.path, path)
         try:
-            facts = entry.stat(follow_symlinks=not plain)
+            facts = entry.stat(follow_symlinks=not (plain or linked))
         except FileNotFoundError:  # deleted since the folder was read
             return
         files.append(_info(path, facts))  # a FIFO or device too: a reader of that file gets an error

@@ -31,7 +31,7 @@ _SCHEMES = {
 
 
 class StorageKind(Enum):
-    """What kind of place a root is."""
+    """Kind of a storage's root."""
 
     LOCAL = "local"
     MEMORY = "memory"
@@ -39,7 +39,7 @@ class StorageKind(Enum):
 
 
 def storage_kind(root: str) -> StorageKind:
-    """What kind of place a storage's root is.
+    """Return the kind of a storage's root.
 
     Raises:
         NotSupportedError: its scheme is none that pudi knows.
@@ -86,6 +86,23 @@ def place_of(root: str) -> Place:
     if KINDS[scheme] is AZURE:  # wasbs:// names the account by its host for blobs; az:// as a rule names none
         scheme, host = ("abfss", host.lower().replace(".blob.", ".dfs.")) if host else ("az", "")
     return Place(root, scheme, container, host, prefix)
+
+
+def whole_place(root: str) -> tuple[str, str]:
+    """Return the location that holds a root and all that could hold it, and the root's folder in it.
+
+    That is `/` on local disks, else the bucket, the container or the store.
+
+    Raises:
+        NotSupportedError: the scheme is none that pudi knows.
+        InvalidArgumentError: it's no location.
+    """
+    scheme, rest = _split(root)
+    if scheme == "file":
+        return "/", LocalStorage(root).local_root.strip("/")
+    prefix = rest.rstrip("/").partition("/")[2] if scheme == "memory" else place_of(root).prefix
+    prefix = prefix.strip("/")
+    return root.rstrip("/").removesuffix(prefix).rstrip("/") if prefix else root.rstrip("/"), prefix
 
 
 def open_storage(

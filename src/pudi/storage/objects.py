@@ -78,7 +78,7 @@ class ObjectStorage:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What the user gave to reach the store."""
+        """Options that the user gave for the store."""
         return self._options
 
     @property

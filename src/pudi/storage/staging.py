@@ -19,7 +19,7 @@ _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 _OPEN_FILES = "/proc/self/fd"
 _UNABLE = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT, errno.EXDEV, errno.EPERM, errno.ENOSYS}
-"""How file systems answer that can't open or link a file without a name."""
+"""Error codes of file systems that can't open or link a file without a name."""
 
 
 class Stager:

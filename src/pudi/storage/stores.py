@@ -21,7 +21,7 @@ else:
     failure = lazy_module("pudi.storage.failure")
 
 _TIMEOUT = timedelta(seconds=300)
-"""Of one request, upload of a base file included; obstore's own 30 s would cut slow uploads off."""
+"""Timeout of one request, including the upload of a base file; obstore's own 30 s would cut off slow uploads."""
 
 _CLIENT_OPTIONS = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "http1_only",
@@ -34,7 +34,7 @@ _CLIENT_OPTIONS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """What one kind of store is called, and how it differs from the others.
+    """Names and differences of one kind of store.
 
     Attributes:
         container: the store's word for a bucket, for messages.

@@ -17,7 +17,7 @@ _ADVICE = {
     errno.EACCES: "{user} has no rights there: grant them, or run as another user",
     errno.EPERM: "{user} has no rights there: grant them, or run as another user",
 }
-"""What a person does about an error of the operating system that comes again with every attempt."""
+"""Advice for errors of the operating system that every attempt repeats."""
 
 
 def system_error(error: OSError, what: str, *, table: str | None = None, path: str | None = None) -> PudiError:

@@ -52,7 +52,7 @@ class StorageWrapper:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What the user gave to reach the inner storage."""
+        """Options that the user gave for the inner storage."""
         return connection_options(self.inner)
 
     @property

@@ -1,7 +1,7 @@
 """Programs that can read and write a table: its properties in, one line for each program out.
 
-Sources: HoodieTableVersion and the versions that releases of Apache Hudi write (hoodie.write.table.version); hudi-rs
-and Trino as pudi's tests run them.
+Releases of Apache Hudi, hudi-rs and Trino as pudi's tests run them: `tests/interop/test_other_releases.py` has 0.15.0,
+1.0.2 and 1.1.1.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pudi.config import Options, TableConfig, WriteOptions, check_readable, check_writable
+from pudi.config.older_names import missing_names
+from pudi.config.table_options import EVENT_TIME_ORDERING, MERGE_ON_READ
 from pudi.errors import NotSupportedError
 from pudi.table.diagnosis import Access
 from pudi.version import __version__
 
+_ZERO, _ONE, _NEW = "Apache Hudi 0.15", "Apache Hudi 1.0", "Apache Hudi 1.1, 1.2"
 _OLD = frozenset({2, 3, 4, 5})
 _HUDI = (
-    ("Apache Hudi 0.14, 0.15", _OLD | {6}, _OLD | {6}),
-    ("Apache Hudi 1.0", frozenset({6, 8}), frozenset({6, 8})),
-    ("Apache Hudi 1.1, 1.2", _OLD | {6, 8, 9}, frozenset({6, 8, 9})),
+    (_ZERO, frozenset({6}), frozenset({6})),
+    (_ONE, frozenset({6, 8}), frozenset({6, 8})),
+    (_NEW, _OLD | {6, 8, 9}, frozenset({6, 8, 9})),
 )
 """Releases, the table versions that they read, and those that they write without an upgrade."""
 
@@ -25,7 +28,19 @@ _BY_SPARK = "from Spark it can't read {} base files (tried with 1.2); its Java r
 _UPGRADES = f"it upgrades the table to its own version when it writes, unless {WriteOptions.auto_upgrade} is false"
 _READS_ONLY = "it neither writes nor upgrades tables below version 6 (tried with 1.2)"
 _SILENT = "the table's properties don't say its partitions, so it finds no rows (tried with 1.2)"
-_NEWEST = {"Apache Hudi 0.14, 0.15": 6, "Apache Hudi 1.0": 8, "Apache Hudi 1.1, 1.2": 9}
+_UNTRIED = "versions below 6 weren't tried"
+_ONE_ORDERING = "it knows one ordering field only: reads of log files and upserts fail"
+_WITHOUT_NAME = (
+    "it writes complex keys of one column without the column's name: it would insert known records again, unless the "
+    f"table's keys have no name either ({WriteOptions.complex_keygen_new_encoding})"
+)
+_VALIDATES = "it refuses to write complex keys of one column unless its validation of them is switched off"
+_BACK_AGAIN = "in log files, a late record that follows its delete brings the deleted one back, until a compaction"
+_LACKS_NAME = (
+    "it doesn't find the ordering field, which the properties state by its newer name alone: late records win in log "
+    f"files, and deletes there fail; the next write by pudi adds {TableConfig.ordering.aliases[0]}"
+)
+_NEWEST = {_ZERO: 6, _ONE: 8, _NEW: 9}
 
 
 def readers(config: TableConfig, options: Options, table: str) -> Iterator[Access]:
@@ -42,8 +57,11 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
     for who, read, written in _HUDI:
         known = config.version in read
         upgrades = known and config.version in written and config.version < _NEWEST[who]
+        limit = _limit(config, who) if known else None
         if upgrades:
             reason = _UPGRADES
+        elif not known and config.version in _OLD:
+            reason = _UNTRIED
         elif known:
             reason = "" if config.version in written else _READS_ONLY
         else:
@@ -51,9 +69,28 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
             reason = _SILENT if silent else f"it doesn't know version {config.version}"
         if config.base_file_format != "PARQUET":
             known, reason = False, _BY_SPARK.format(config.base_file_format)
-        yield Access(who, known, known and config.version in written, reason)
+            limit = None
+        reads = known and not (limit in {_ONE_ORDERING, _LACKS_NAME} and config.table_type == MERGE_ON_READ)
+        spoils = limit in {_ONE_ORDERING, _WITHOUT_NAME, _LACKS_NAME}
+        said = "; ".join(text for text in (limit, "" if spoils else reason) if text)
+        yield Access(who, reads, known and config.version in written and not spoils, said)
     yield _hudi_rs(config)
     yield _trino(config)
+
+
+def _limit(config: TableConfig, who: str) -> str | None:
+    """Return what a release of Hudi doesn't do as later ones do with a table of a version that it knows."""
+    single = config.key_generator_type.startswith("COMPLEX") and len(config.record_key_fields) == 1
+    if who == _NEW:
+        return _VALIDATES if single and config.version in {6, 8} else None
+    if len(config.ordering_fields) > 1:
+        return _ONE_ORDERING
+    if single:
+        return _WITHOUT_NAME
+    if TableConfig.ordering.aliases[0] in missing_names(config.raw):
+        return _LACKS_NAME
+    by_order = config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
+    return _BACK_AGAIN if by_order and who == _ZERO else None
 
 
 def _allowed(check: Callable[[], None]) -> tuple[bool, str]:

@@ -5,35 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pudi.action import MetaClient
-from pudi.action.kinds import registry
-from pudi.action.kinds.check_jobs import CheckRun, Listed
-from pudi.action.kinds.checking import IndexCheck
-from pudi.action.kinds.difference import Difference
+from pudi.client import MetaClient
 from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice, FileSystemView, StorageListing
 from pudi.filegroup.unnamed import NamedFiles, unnamed_files
+from pudi.format import METADATA_DIR
 from pudi.format.metadata_partitions import (
     FILES,
 )
+from pudi.indexes import registry
+from pudi.indexes.check_jobs import CheckRun, Listed
+from pudi.indexes.checking import IndexCheck
+from pudi.indexes.difference import Difference
 from pudi.metadata import MetadataTable, files_listed
-from pudi.table.check_files import listing_differences, lost_files, lost_instants
+from pudi.services.failures import failures
+from pudi.storage import StorageBelow
+from pudi.table.check_files import copied_files, listing_differences, lost_files, lost_instants
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
 from pudi.task.finding import DATA_FILES, merge_findings
 from pudi.timeline import Timeline
 
+SERVICES = "services"
+"""Subject of a difference about a failing table service."""
 METADATA_TABLE = "metadata table"
-"""What a difference of the whole metadata table is said of."""
+"""Place of a difference that concerns the whole metadata table."""
 
 _ATTEMPTS = 5
-"""How often timeline and metadata table are loaded until they are of one moment."""
+"""Number of loads of timeline and metadata table until both are of one moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         differences: the errors in the order of detection; empty for a correct table.
@@ -109,6 +114,7 @@ class _Check:
                 table, unreadable = None, error
         if unreadable is not None:
             yield Difference(METADATA_TABLE, "", f"can't be read: {unreadable}")
+        yield from self._failing_services()
         slices: list[FileSlice] = []
         for partition in self.folders:
             try:
@@ -116,6 +122,7 @@ class _Check:
             except UNREADABLE as error:
                 yield Difference(DATA_FILES, partition, f"can't be read: {error}")
         self.compared["file groups"] = len(slices)
+        yield from copied_files(self.folders)
         yield from lost_instants(self.meta, self.timeline)
         yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
         if table is not None and self._unlisted is not None:
@@ -133,6 +140,16 @@ class _Check:
         if not check.keys_compared:
             check.compare_keys(None)
         yield from (Difference(each.index, each.path, each.text) for each in merge_findings(check.findings))
+
+    def _failing_services(self) -> Iterator[Difference]:
+        """Yield the services of the table and its metadata table that failed at least twice in a row."""
+        storages = {"table": self.meta.storage}
+        if self.meta.config.metadata_partitions:
+            storages[METADATA_TABLE] = StorageBelow(self.meta.storage, METADATA_DIR)
+        for on, storage in storages.items():
+            for each in failures(storage).values():
+                if each.times > 1:
+                    yield Difference(SERVICES, "", f"the {each.service} of the {on} {each}")
 
 
 def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:

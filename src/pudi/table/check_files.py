@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pudi.action import MetaClient
-from pudi.action.kinds.difference import Difference
-from pudi.action.lost_instants import find_lost
+from pudi.client import MetaClient
+from pudi.client.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
-from pudi.format import Action, parse_data_file, parse_log_file
+from pudi.format import Action, is_shared_bucket, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
+from pudi.indexes.difference import Difference
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
 
 TIMELINE = "timeline"
-"""What a difference of the timeline itself is said of."""
+"""Place of a difference that concerns the timeline itself."""
 
 _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
@@ -62,7 +62,7 @@ def listing_differences(
 
 
 def _not_of_others(meta: MetaClient, timeline: Timeline, paths: set[str]) -> set[str]:
-    """Those of some paths that aren't log files of a write which hasn't completed: below version 8 names don't tell."""
+    """Return the paths that aren't log files of an incomplete write; below version 8 names don't tell."""
     metadata = [meta.store.read_commit_metadata(instant) for instant in timeline.commits]
     stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
     return {path for path in paths if path in stated or parse_log_file(path.rpartition("/")[2]) is None}
@@ -99,6 +99,30 @@ def lost_files(
                     lost[path] = instant.requested
     for path, requested in sorted(lost.items()):
         yield Difference(DATA_FILES, path, f"the file that commit {requested} wrote is gone, and its records with it")
+
+
+def copied_files(folders: Mapping[str, Sequence[FileInfo]]) -> Iterator[Difference]:
+    """Return the file ids that lie in two partitions by files of one name: a copy of a partition's folder.
+
+    Args:
+        folders: the files that are there, by partition path.
+    """
+    places: dict[str, list[str]] = {}
+    for partition, infos in folders.items():
+        for info in infos:
+            places.setdefault(info.path.rpartition("/")[2], []).append(partition)
+    copied: dict[tuple[str, ...], list[str]] = {}
+    for name, partitions in places.items():
+        parsed = parse_data_file(name) if len(partitions) > 1 else None
+        if parsed is not None and not is_shared_bucket(parsed.file_id):
+            copied.setdefault((parsed.file_id, *sorted(partitions)), []).append(name)
+    for (file_id, *partitions), names in sorted(copied.items()):
+        yield Difference(
+            DATA_FILES,
+            f"{partitions[-1]}/{min(names)}".lstrip("/"),
+            f"file id {file_id} lies in the partitions {', '.join(map(repr, partitions))}: one folder is a copy of the "
+            "other, and its rows may come twice; move the copy out of the table",
+        )
 
 
 def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:

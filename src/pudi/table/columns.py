@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.config import Options
+from pudi.client import CommitResult
 from pudi.context.lazy import lazy_module
+from pudi.engine.local import LocalEngine
 from pudi.schema.spark_types import arrow_type_of
+from pudi.table.base import VerbGroup
 
 if TYPE_CHECKING:
-    from pudi.action import alter as alter_action
     from pudi.schema import changes
+    from pudi.writes import alter as alter_action
 else:
-    alter_action = lazy_module("pudi.action.alter")
+    alter_action = lazy_module("pudi.writes.alter")
     changes = lazy_module("pudi.schema.changes")
 
 
-class Columns:
-    """What `Table` inherits these verbs from."""
+class ColumnVerbs(VerbGroup):
+    """Verbs of `Table` about columns."""
 
     def add_column(
         self, name: str, type: Any, *, after: str | None = None, options: Mapping[str, str] | None = None
@@ -107,7 +108,4 @@ class Columns:
 
     def _alter(self, change: alter_action.Change, options: Mapping[str, str] | None) -> CommitResult:
         meta, resolved = self._for_write(options)
-        return alter_action.alter(meta, change, resolved)
-
-    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+        return alter_action.alter(meta, LocalEngine(), change, resolved)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.action.create import create_table
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.schema import spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.table import Table
+from pudi.table.verbs import engine_of
+from pudi.writes.create import create_table
 
 
 def create(
@@ -74,6 +75,11 @@ def create(
         storage_options=storage_options,
     )
     return Table.of(meta, options or {})
+
+
+def check_engine(data: Any, path: str) -> None:
+    """Refuse to create a table for data whose engine can't run tasks; raises as `Engine.check_ready`."""
+    engine_of(data).check_ready(path)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a table is, on one page: properties, columns, indexes, sizes, last commits, and what waits.
+"""Describe a table on one page: properties, columns, indexes, sizes, last commits, and what waits.
 
 No data file is read, and files are listed once: by the metadata table where there is one.
 """
@@ -9,18 +9,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from pudi.action import MetaClient
-from pudi.action.index_request import IndexInfo, indexes_of
-from pudi.action.services.maintenance import MaintenanceStep, maintain
+from pudi.client import MetaClient
 from pudi.config import Options
 from pudi.engine.local import LocalEngine
 from pudi.errors import PudiError
 from pudi.format import Action
+from pudi.indexing.index_request import IndexInfo, indexes_of
 from pudi.table.diagnosis import Pending
 from pudi.table.history import HistoryEntry, describe_instant
 from pudi.table.pending import pending_instants
 from pudi.table.row_counts import row_counts
 from pudi.timeline import Timeline
+from pudi.upgrade.maintenance import MaintenanceStep, maintain
 
 _LAST = 5
 """Commits that are described."""
@@ -68,7 +68,7 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class TableDescription:
-    """What a table is, and how it's doing.
+    """Description of a table and of its state.
 
     Attributes:
         path: its root.
@@ -190,5 +190,5 @@ def _size(meta: MetaClient, timeline: Timeline) -> TableSize | None:
 
 
 def _services(meta: MetaClient, options: Options) -> tuple[MaintenanceStep, ...]:
-    """What a maintenance would do; orphaned files aren't searched for, which would list all folders."""
+    """Return what a maintenance would do, without orphaned files, whose search would list all folders."""
     return maintain(meta, LocalEngine(), options, dry_run=True, orphans=False).steps

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pudi.sync.compare import RegisteredState
 
 
 class Level(str, Enum):
-    """How pressing a piece of advice is."""
+    """Urgency of a piece of advice."""
 
     WARNING = "warning"
     """Something is wrong, or will be."""
@@ -19,7 +22,7 @@ class Level(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do, and why."""
+    """Advice: what to do, and why."""
 
     level: Level
     text: str
@@ -193,7 +196,7 @@ class MetadataFacts:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How far the value ranges of files overlap in one column, by column statistics.
+    """Overlap of files' value ranges in one column, by column statistics.
 
     Each number is the average share of the files that a filter for one value keeps, for values from the middle of each
     file's range: 1 if all ranges overlap. It's None where statistics don't tell.
@@ -236,7 +239,7 @@ class ClusteringFacts:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How a table is doing.
+    """State of a table.
 
     Attributes:
         path: its root.
@@ -253,6 +256,7 @@ class Diagnosis:
         clustering: the last clustering; None where the active timeline has none.
         problem: why its files can't be read; empty where they can.
         upgrade: the upgrade of its version that is under way, or died; empty where there's none.
+        catalogs: its entries in the catalogs that options name.
         advice: what to do, the most pressing first.
     """
 
@@ -270,6 +274,7 @@ class Diagnosis:
     clustering: ClusteringFacts | None = None
     problem: str = ""
     upgrade: str = ""
+    catalogs: tuple[RegisteredState, ...] = ()
     advice: tuple[Advice, ...] = field(default=())
 
     @property

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
-from pudi.action import MetaClient
-from pudi.action.mdt.client import open_metadata
-from pudi.action.orphans import find_orphans
-from pudi.action.rollback import finished_writes
-from pudi.action.services.clustering_gain import LayoutStats, last_clustering
-from pudi.action.upgrade_intent import read_intent
+from pudi.client import MetaClient
+from pudi.commit.rollback import finished_writes
 from pudi.concurrency import Liveness
-from pudi.config import CleanOptions, MetadataOptions, Options, WriteOptions
+from pudi.config import CleanOptions, MetadataOptions, Options, SyncOptions, WriteOptions
 from pudi.config.checks import SAYS_ITS_KEYS
+from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
 from pudi.format.metadata_partitions import FILES
+from pudi.metadata_write.client import open_metadata
+from pudi.services.clustering_gain import LayoutStats, last_clustering
+from pudi.services.orphans import find_orphans
 from pudi.table.access import readers
 from pudi.table.diagnosis import (
     Advice,
@@ -31,8 +32,20 @@ from pudi.table.diagnosis import (
     SizeClass,
 )
 from pudi.table.pending import pending_instants
-from pudi.table.service_health import advice_on_services, failing_services, service_backlog, service_targets
+from pudi.table.service_health import (
+    advice_on_plans,
+    advice_on_services,
+    failing_services,
+    service_backlog,
+    service_targets,
+)
 from pudi.timeline import Timeline
+from pudi.upgrade.upgrade_intent import read_intent
+
+if TYPE_CHECKING:
+    from pudi.sync import compare
+else:
+    compare = lazy_module("pudi.sync.compare")
 
 _MIB = 1 << 20
 _EDGES = (1, 8, 32, 100, 250, 1024)
@@ -81,8 +94,9 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         clustering=_clustering(meta, timeline, slices),
         problem=problem,
         upgrade=_upgrade(meta),
+        catalogs=compare.registered_states(meta, timeline, options) if SyncOptions(options.given).is_on else (),
     )
-    return found.advised((*_advice(found), *unknown))
+    return found.advised((*_advice(found), *unknown, *advice_on_plans(meta)))
 
 
 def _upgrade(meta: MetaClient) -> str:
@@ -211,7 +225,7 @@ def _metadata(meta: MetaClient, timeline: Timeline) -> MetadataFacts | None:
 
 
 def _advice(found: Diagnosis) -> Iterator[Advice]:
-    """What to do, the most pressing first."""
+    """Return the advice, the most pressing first."""
     if found.problem:
         yield Advice(Level.WARNING, f"its files can't be read: {found.problem}; see pudi check")
     if found.upgrade:
@@ -245,6 +259,11 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             "instants instead of times, and correct that writer's clock",
         )
     yield from advice_on_services(found)
+    for state in found.catalogs:
+        said = state.problem or "; ".join(state.differences)
+        if said:
+            name = f"{state.name} in {state.catalog}" if state.name else state.catalog
+            yield Advice(Level.WARNING, f"catalog: {name}: {said}; run pudi sync, or let the next write do it")
     if found.orphans:
         yield Advice(
             Level.WARNING, f"{len(found.orphans)} files or folders were left behind by dead writers; run pudi repair"

@@ -12,20 +12,10 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.action import MetaClient
-from pudi.action.change_where import change_where
-from pudi.action.find_index import find_index
-from pudi.action.kinds.check_jobs import CheckRun
-from pudi.action.orphans import find_orphans, remove_orphans
-from pudi.action.rollback import dead_writes, repair
-from pudi.action.schema_history import read_history
-from pudi.action.services.clean import Clean
-from pudi.action.services.compaction import Compaction
-from pudi.action.services.hard_deletion import CleanHistory, CompactGroups
-from pudi.action.services.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
-from pudi.action.services.registry import planned_services
-from pudi.action.services.runner import PENDING, run, run_pending
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
+from pudi.client.find_index import find_index
+from pudi.client.schema_history import read_history
+from pudi.commit.rollback import dead_writes, repair
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
 from pudi.context import FileInfo
@@ -33,13 +23,23 @@ from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind_where, columns, evaluate
 from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
+from pudi.indexes.check_jobs import CheckRun
 from pudi.record import KeyGenerator
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
+from pudi.services.clean import Clean
+from pudi.services.compaction import Compaction
+from pudi.services.hard_deletion import CleanHistory, CompactGroups
+from pudi.services.orphans import find_orphans, remove_orphans
+from pudi.services.registry import planned_services
+from pudi.services.runner import PENDING, run, run_pending
+from pudi.services.target import ServiceTarget
 from pudi.storage import StorageBelow
 from pudi.table.forgotten import Forgotten, reasons
 from pudi.task import Engine, FileJob
 from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
+from pudi.upgrade.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
+from pudi.writes.change_where import change_where
 
 _log = logging.getLogger(__name__)
 

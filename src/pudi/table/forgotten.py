@@ -1,4 +1,4 @@
-"""What a hard deletion did, and which files still hold the records, with the reason."""
+"""Report a hard deletion, and the files that still hold the records, with the reason."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pudi.action import MetaClient
-from pudi.action.services.clean_plan import pending_slices, savepointed_names
-from pudi.action.services.maintenance import MaintenanceStep, Outcome
+from pudi.client import MetaClient
 from pudi.config import CleanOptions, Options
 from pudi.filegroup import FileSlice
 from pudi.format import METADATA_DIR, parse_data_file
+from pudi.services.clean_plan import pending_slices, savepointed_names
 from pudi.task.find_records import Held
 from pudi.timeline import Instant
+from pudi.upgrade.maintenance import MaintenanceStep, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StillHeld:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a hard deletion did, or would do.
+    """Result of a hard deletion, or of its dry run.
 
     Attributes:
         path: the table's root.

@@ -1,4 +1,4 @@
-"""What happened to a table: its instants, newest first, with what each did, from the timeline and its archive."""
+"""List a table's instants, newest first, with what each did, from the timeline and its archive."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.action.meta_client import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
+from pudi.client import CommitResult, MetaClient
+from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError
 from pudi.filegroup import compaction_plan
 from pudi.format import (
@@ -25,6 +25,7 @@ from pudi.format.clean import decode_clean_plan
 from pudi.format.clustering_plan import decode_clustering_plan
 from pudi.format.index_plan import decode_index_plan
 from pudi.format.recovery import decode_restore_plan
+from pudi.plan.read import check_limit
 from pudi.timeline import Instant, Timeline
 from pudi.timeline.newest import ArchivedContent, newest_archived
 
@@ -104,8 +105,8 @@ def history(meta: MetaClient, limit: int | None = None, *, archived: bool = Fals
         InvalidArgumentError: the limit is below 1.
         CorruptError: the timeline can't be listed, or the archive can't be read.
     """
-    if limit is not None and limit < 1:
-        raise InvalidArgumentError(f"limit={limit}: it is 1 or more", table=meta.storage.root)
+    if limit is not None:
+        check_limit(limit, meta.storage.root, least=1)
     timeline = meta.store.load()
     active = sorted(timeline.instants, key=_place, reverse=True)[:limit]
     entries = [describe_instant(meta, instant) for instant in active]
@@ -221,7 +222,7 @@ def _event_times(metadata: CommitMetadata) -> dict[str, datetime]:
 
 
 def _of_record(table: str | None, instant: Instant, record: Mapping[str, Any]) -> dict[str, Any]:
-    """What an action that writes no records did, by Avro's names."""
+    """Return what an action that writes no records did, by Avro's names."""
     try:
         describe = _SAID.get(instant.action)
         return {} if describe is None or not record else describe(record)
@@ -291,7 +292,7 @@ def problem_of_pending(meta: MetaClient, instant: Instant) -> str:
 
 
 def _of_pending(meta: MetaClient, instant: Instant) -> dict[str, Any]:
-    """What a pending instant is about: its plan, or for a write the operation that its inflight instant states."""
+    """Return the plan of a pending instant, or for a write the operation that its inflight instant states."""
     store, action = meta.store, instant.action
     if instant.is_write:
         if instant.state is not State.INFLIGHT:

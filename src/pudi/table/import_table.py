@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import CommitResult
-from pudi.action.create import TABLE_TYPES
+from pudi.client import CommitResult
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.context.lazy import lazy_module
@@ -25,6 +24,7 @@ from pudi.errors import (
     TableExistsError,
 )
 from pudi.filegroup.foreign import ForeignFile
+from pudi.filegroup.nested import check_is_loose
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan.imports import SourceFile
 from pudi.record import KeyGenerator
@@ -35,11 +35,12 @@ from pudi.table.create import create
 from pudi.table.table import Table
 from pudi.table.verbs import engine_of
 from pudi.task.import_files import ImportSource
+from pudi.writes.create import TABLE_TYPES
 
 if TYPE_CHECKING:
-    from pudi.action import import_files as import_action
+    from pudi.writes import import_files as import_action
 else:
-    import_action = lazy_module("pudi.action.import_files")
+    import_action = lazy_module("pudi.writes.import_files")
 
 _SUFFIX = ".parquet"
 
@@ -90,7 +91,8 @@ def import_table(
         CorruptError: a file is damaged; names it.
         SchemaError: columns of two files don't go together; names them.
         InvalidArgumentError: null or duplicate keys; settings that contradict each other.
-        NotSupportedError: the folder is a Hudi table, or has other files than Parquet.
+        NotSupportedError: the folder is a Hudi table, or holds one of Delta or Iceberg, or has other files than
+            Parquet.
     """
     files = open_storage(source, storage_options if source_options is None else source_options)
     root = os.fspath(target) if target is not None else files.root.rstrip("/") + "_hudi"
@@ -153,17 +155,13 @@ def _listed(files: Storage) -> list[tuple[str, int]]:
 
     Raises:
         NotFoundError: there are none.
-        NotSupportedError: there are other files, or a Hudi table.
+        NotSupportedError: there are other files, or a table of Hudi, Delta or Iceberg.
     """
     found: list[tuple[str, int]] = []
     others: list[tuple[str, int]] = []
     for info in files.list():
+        check_is_loose(files.root, info.path)
         parts = info.path.split("/")
-        if parts[0] == HOODIE_DIR:
-            raise NotSupportedError(
-                "the folder is a Hudi table: open it with pudi.Table, or copy it with `pudi ingest --source table`",
-                table=files.root,
-            )
         if any(part.startswith(("_", ".")) and "=" not in part for part in parts):
             continue
         (found if info.path.endswith(_SUFFIX) else others).append((info.path, info.size))

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.config import Options
+from pudi.client import CommitResult
 from pudi.context.lazy import lazy_module
-from pudi.engine.local import LocalEngine
+from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action import index_request, indexing
+    from pudi.indexing import index_request, indexing
 else:
-    index_request = lazy_module("pudi.action.index_request")
-    indexing = lazy_module("pudi.action.indexing")
+    index_request = lazy_module("pudi.indexing.index_request")
+    indexing = lazy_module("pudi.indexing.indexing")
 
 
-class Indexes:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+class IndexVerbs(VerbGroup):
+    """Verbs of `Table` about indexes."""
 
     def create_index(
         self,
@@ -89,11 +83,3 @@ class Indexes:
         """The table's indexes by name: those that are ready, and those that are planned or being built."""
         self._meta.reload()
         return index_request.indexes_of(self._meta)
-
-    def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
-        """Plan an index that a table can have only once; return the instant of the plan."""
-        own, settings = index_request.split_options(options)
-        meta, resolved = self._for_call(own)
-        request = index_request.IndexRequest(kind, settings=settings)
-        spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
-        return indexing.schedule_index(meta, LocalEngine(), spec, resolved).requested

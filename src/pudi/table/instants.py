@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pudi.action import MetaClient
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.compactions import compaction_plan
 from pudi.format import Action, CommitMetadata, State
 from pudi.format.clustering_plan import decode_clustering_plan
+from pudi.table.base import VerbGroup
 from pudi.timeline import Instant, Timeline
 
 
@@ -31,13 +31,11 @@ class ServicePlan:
     partitions: tuple[str, ...]
 
 
-class Instants:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
+class InstantVerbs(VerbGroup):
+    """Verbs of `Table` about instants."""
 
     def commit_metadata(self, instant: str) -> CommitMetadata:
-        """What a completed write stated of its files, archived ones included.
+        """Return the metadata of a completed write, archived ones included.
 
         Args:
             instant: its requested time.
@@ -49,7 +47,7 @@ class Instants:
         return self._meta.store.read_commit_metadata(self._found(instant, writes=True))
 
     def instant_content(self, instant: str) -> Mapping[str, Any]:
-        """What a completed instant that is no write states, by Avro's names: a clean, rollback, ….
+        """Return the content of a completed instant that is no write, by Avro's names: a clean, rollback, ….
 
         Args:
             instant: its requested time.

@@ -9,20 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 
-from pudi.action.services.maintenance import TABLE, MaintenanceStep, Outcome, maintain
 from pudi.context import Context
 from pudi.errors import ConflictError, PudiError, cause_text
 from pudi.table.table import Table
 from pudi.task import Engine
+from pudi.upgrade.maintenance import TABLE, MaintenanceStep, Outcome, maintain
 
 _log = logging.getLogger(__name__)
 
 _LOOK_S = 0.2
-"""How often waiting workers look whether something is due, or whether they shall stop."""
+"""Interval at which waiting workers look whether something is due, or whether they shall stop."""
 _LONGEST_REST_S = 60 * 60.0
 """A table that can't be maintained is tried again at least that often."""
 _SEARCH_EVERY_S = 60 * 60.0
-"""How often a table's folders are searched for orphaned files, which lists all of them."""
+"""Interval at which a table's folders are searched for orphaned files, which lists all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from pudi.concurrency.lock_audit import AuditState, is_audit_enabled, set_audit
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.format import LOCK_AUDIT_DIR, LOCK_AUDIT_SWITCH, MaxBytes
+from pudi.locks.lock_audit import AuditState, is_audit_enabled, set_audit
 from pudi.storage import delete_for_good
 from pudi.table.table import Table
 
@@ -24,7 +24,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class AuditFindings:
-    """What audit files say.
+    """Findings in audit files.
 
     Attributes:
         result: PASSED, WARNING or FAILED.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pudi.action import CommitResult
-from pudi.action.merge import Clause, MergeRequest
-from pudi.plan.merge import MergeKind
+from pudi.client import CommitResult
+from pudi.plan.merge import ComputedValues, MergeKind
+from pudi.writes.merge import Clause, MergeRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +94,16 @@ class MergeBuilder:
     ) -> MergeBuilder:
         clause = Clause(kind, None if values is None else dict(values), condition, sourced)
         return replace(self, _request=replace(self._request, clauses=(*self._request.clauses, clause)))
+
+
+def execute_clauses(
+    builder: MergeBuilder, clauses: Sequence[Clause], computed: ComputedValues | None
+) -> CommitResult | None:
+    """Execute a merge with clauses that may name computed columns; see `MergeBuilder.execute`.
+
+    Args:
+        builder: the merge without clauses.
+        clauses: in order.
+        computed: the values of these columns; None for none.
+    """
+    return builder._run(replace(builder._request, clauses=tuple(clauses), computed=computed))

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
-from pudi.config import Options, resolve
+from pudi.config import resolve
 from pudi.context.lazy import lazy_module
 from pudi.scan import snapshot_scan
+from pudi.table.instants import InstantVerbs
+from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.table import description, slices
+    from pudi.table import check as check_verb
+    from pudi.table import description, diagnosis, metadata_records, slices
+    from pudi.table import doctor as doctor_verb
     from pudi.table import history as history_verb
 else:
+    check_verb = lazy_module("pudi.table.check")
     description = lazy_module("pudi.table.description")
+    diagnosis = lazy_module("pudi.table.diagnosis")
+    doctor_verb = lazy_module("pudi.table.doctor")
     history_verb = lazy_module("pudi.table.history")
+    metadata_records = lazy_module("pudi.table.metadata_records")
     slices = lazy_module("pudi.table.slices")
 
 
-class Overview:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-    _options: dict[str, str]
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+class InspectionVerbs(InstantVerbs):
+    """Verbs of `Table` that describe it."""
 
     def describe(self, *, options: Mapping[str, str] | None = None) -> description.TableDescription:
         """Return what the table is: properties, columns, indexes, sizes, last commits, what is pending and what is due.
@@ -123,3 +124,52 @@ class Overview:
         meta, resolved = self._for_call(options)
         chosen = [partitions] if isinstance(partitions, str) else partitions
         return slices.list_files(meta, resolved, everything=everything, as_of=as_of, partitions=chosen)
+
+    def metadata_records(self) -> pa.Table:
+        """Return all records of the metadata table, with the columns of Hudi's `hudi_metadata`.
+
+        `type` says what a record is: 1 the list of partitions, 2 the files of one, 3 statistics of a column in a file,
+        4 a bloom filter, 5 a record key, 6 statistics of a column in a partition, 7 a value of a secondary index.
+
+        Raises:
+            NotFoundError: the table has no metadata table.
+            CorruptError: it can't be read, or a writer left it behind.
+        """
+        return metadata_records.read_records(self._meta)
+
+    def check(self, *, spark: Any = None) -> check_verb.CheckResult:
+        """Compare the metadata table with the table's files, and look for duplicate record keys.
+
+        Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
+        every record key, and secondary indexes; files that commits wrote must be there and readable. The whole table
+        is read as it is when the check begins, in memory that doesn't grow with it: one task holds the keys of one file
+        group of an index.
+
+        Args:
+            spark: a session to read it with; its tasks write interim files to the table's marker folder while they run.
+                None reads on this machine and writes nothing there.
+
+        Returns:
+            The errors; `ok` is true without any.
+
+        Raises:
+            CorruptError: the table's properties or its timeline can't be read.
+        """
+        return check_verb.check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
+
+    def doctor(self, *, options: Mapping[str, str] | None = None) -> diagnosis.Diagnosis:
+        """Examine the state of the table from its listing and its timeline; reads no data files.
+
+        Args:
+            options: this call's options, over those of the `Table`: `hoodie.parquet.small.file.limit` says which files
+                are small; where options of a sync are on, what is registered is compared with the table.
+
+        Returns:
+            Facts, programs that can read and write it, files by size, pending instants and their effects, and advice.
+
+        Raises:
+            CorruptError: its timeline can't be read.
+        """
+        meta, resolved = self._for_call(options)
+        meta.reload()
+        return doctor_verb.examine(meta, resolved)

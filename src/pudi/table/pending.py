@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pudi.action import MetaClient
-from pudi.action.rollback import pending_writes
-from pudi.action.services.registry import planned_services
+from pudi.client import MetaClient
+from pudi.commit.rollback import pending_writes
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, instant_to_millis
+from pudi.services.registry import planned_services
 from pudi.table.diagnosis import Pending
 from pudi.table.history import problem_of_pending
 
@@ -22,8 +22,8 @@ _BLOCKS = dict.fromkeys(
     Action.ROLLBACK: "writes, until it is resumed",
     Action.RESTORE: "writes, until it is resumed",
 }
-"""What waits for a pending action of writers, Hudi's services and builds of indexes. A service of pudi says it itself:
-`PlannedService.blocks`."""
+"""Work that waits for a pending action of writers, Hudi's services and builds of indexes. A service of pudi
+has it in `PlannedService.blocks`."""
 
 
 def pending_instants(meta: MetaClient, options: Options) -> Iterator[Pending]:

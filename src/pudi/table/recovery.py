@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import MetaClient
-from pudi.config import Options
 from pudi.context.lazy import lazy_module
+from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action import restore as restore_action
-    from pudi.action import savepoints
+    from pudi.recovery import restore as restore_action
+    from pudi.recovery import savepoints
 else:
-    restore_action = lazy_module("pudi.action.restore")
-    savepoints = lazy_module("pudi.action.savepoints")
+    restore_action = lazy_module("pudi.recovery.restore")
+    savepoints = lazy_module("pudi.recovery.savepoints")
 
 
-class Recovery:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+class RecoveryVerbs(VerbGroup):
+    """Verbs of `Table` about recovery."""
 
     def savepoint(self, instant: str | None = None, *, user: str = "", comment: str = "") -> savepoints.Savepoint:
         """Make a savepoint of a commit: no clean deletes its files, so that the table can be restored to it.

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pudi.action import MetaClient
-from pudi.action.kinds.difference import Difference
-from pudi.action.orphans import Orphans, find_orphans, remove_orphans
-from pudi.action.rebuild import PartitionRebuild, rebuild, with_dependents
-from pudi.action.rollback import dead_writes
-from pudi.action.rollback import repair as roll_back_dead
+from pudi.client import MetaClient
+from pudi.commit.rollback import dead_writes
+from pudi.commit.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
+from pudi.indexes.difference import Difference
+from pudi.indexing.rebuild import PartitionRebuild, rebuild, with_dependents
+from pudi.services.orphans import Orphans, find_orphans, remove_orphans
 from pudi.table.check import METADATA_TABLE, CheckResult, check_table
 from pudi.table.check_files import TIMELINE
 from pudi.task import Engine
@@ -22,7 +22,7 @@ from pudi.task.finding import DATA_FILES
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What a repair would do.
+    """Plan of a repair.
 
     Attributes:
         found: what the check found.
@@ -65,7 +65,7 @@ class RepairPlan:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What a repair did.
+    """Result of a repair.
 
     Attributes:
         plan: what was found, and what was to be done.

@@ -5,30 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.config import Options, resolve_only
+from pudi.client import CommitResult
+from pudi.config import resolve_only
 from pudi.config.ttl_options import TtlOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
+from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action.services import partition_ttl, target
+    from pudi.services import partition_ttl, target
     from pudi.table import forget as forgetting
     from pudi.table.forgotten import Forgotten
 else:
     forgetting = lazy_module("pudi.table.forget")
-    partition_ttl = lazy_module("pudi.action.services.partition_ttl")
-    target = lazy_module("pudi.action.services.target")
+    partition_ttl = lazy_module("pudi.services.partition_ttl")
+    target = lazy_module("pudi.services.target")
 
 
-class Retention:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+class RetentionVerbs(VerbGroup):
+    """Verbs of `Table` about retention."""
 
     def run_ttl(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> CommitResult | None:
         """Delete the partitions whose days are over, by `hoodie.partition.ttl.strategy.days.retain` and its like.

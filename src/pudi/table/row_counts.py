@@ -1,4 +1,4 @@
-"""How many records base files hold, by what commits and the metadata table state of them; no data file is read."""
+"""Count the records of base files by what commits and the metadata table state; no data file is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.errors import PudiError
 from pudi.format import parse_data_file
 from pudi.format.metadata_partitions import COLUMN_STATS

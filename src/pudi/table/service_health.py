@@ -1,4 +1,4 @@
-"""How the services of a table are doing: what waits for them, and which of them fail."""
+"""Report on the services of a table: what waits for them, and which of them fail."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 
-from pudi.action import MetaClient
-from pudi.action.services import registry
-from pudi.action.services.failures import failures
-from pudi.action.services.maintenance import METADATA_TABLE, TABLE
-from pudi.action.services.target import ServiceTarget
+from pudi.client import MetaClient
 from pudi.config import Options
 from pudi.engine.local import LocalEngine
 from pudi.errors import PudiError
+from pudi.services import registry
+from pudi.services.failures import failures
+from pudi.services.set_aside import failed_plans
+from pudi.services.target import ServiceTarget
 from pudi.table.diagnosis import Advice, Diagnosis, FailingService, Level, ServiceBacklog
+from pudi.upgrade.maintenance import METADATA_TABLE, TABLE
 
 
 def service_targets(meta: MetaClient, options: Options) -> list[ServiceTarget]:
@@ -54,6 +55,19 @@ def failing_services(target: ServiceTarget) -> Iterator[FailingService]:
     for each in failures(target.meta.storage).values():
         since, until = _iso(each.since_ms), _iso(each.rests_until_ms)
         yield FailingService(each.service, _name(target), each.error, each.times, since, until)
+
+
+def advice_on_plans(meta: MetaClient) -> Iterator[Advice]:
+    """Return what to do about plans that were set aside after failures."""
+    for plan in failed_plans(meta.storage):
+        if plan.is_aside:
+            yield Advice(
+                Level.WARNING,
+                f"the clustering {plan.instant} failed {plan.times} times in the same way and was set aside: its plan "
+                f"was rolled back, and automatic clusterings leave its {len(plan.groups)} file groups out, beginning "
+                f"with {plan.groups[0][1]} of partition {plan.groups[0][0]!r}. Remove the cause and run "
+                f"Table.cluster(), which takes them again. The error: {plan.error}",
+            )
 
 
 def advice_on_services(found: Diagnosis) -> Iterator[Advice]:

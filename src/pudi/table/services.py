@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import CommitResult, MetaClient
-from pudi.config import ClusteringOptions, CompactionOptions, Options, resolve_only
+from pudi.client import CommitResult
+from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
 from pudi.context.lazy import lazy_module
+from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError
+from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action import indexing
-    from pudi.action import partitions_where as choosing
-    from pudi.action.services import archive as archiving
-    from pudi.action.services import async_services, maintenance, registry, runner, target
-    from pudi.action.services import failures as failing
-    from pudi.table import check as check_verb
-    from pudi.table import diagnosis
-    from pudi.table import doctor as doctor_verb
+    from pudi.client import partitions_where as choosing
+    from pudi.indexing import index_request, indexing
+    from pudi.services import archive as archiving
+    from pudi.services import async_services, registry, runner, target
+    from pudi.services import failures as failing
     from pudi.table import repair as repair_verb
+    from pudi.upgrade import maintenance
 else:
-    choosing = lazy_module("pudi.action.partitions_where")
-    indexing = lazy_module("pudi.action.indexing")
-    async_services = lazy_module("pudi.action.services.async_services")
-    archiving = lazy_module("pudi.action.services.archive")
-    failing = lazy_module("pudi.action.services.failures")
-    maintenance = lazy_module("pudi.action.services.maintenance")
-    registry = lazy_module("pudi.action.services.registry")
-    runner = lazy_module("pudi.action.services.runner")
-    target = lazy_module("pudi.action.services.target")
-    check_verb = lazy_module("pudi.table.check")
-    diagnosis = lazy_module("pudi.table.diagnosis")
-    doctor_verb = lazy_module("pudi.table.doctor")
+    choosing = lazy_module("pudi.client.partitions_where")
+    index_request = lazy_module("pudi.indexing.index_request")
+    indexing = lazy_module("pudi.indexing.indexing")
+    async_services = lazy_module("pudi.services.async_services")
+    archiving = lazy_module("pudi.services.archive")
+    failing = lazy_module("pudi.services.failures")
+    maintenance = lazy_module("pudi.upgrade.maintenance")
+    registry = lazy_module("pudi.services.registry")
+    runner = lazy_module("pudi.services.runner")
+    target = lazy_module("pudi.services.target")
     repair_verb = lazy_module("pudi.table.repair")
 
 _INDEXES = frozenset({"record_index", "column_stats", "bloom_filters"})
@@ -41,16 +39,8 @@ _INDEXES = frozenset({"record_index", "column_stats", "bloom_filters"})
 _TRIGGER = (CompactionOptions.trigger, CompactionOptions.max_delta_commits, CompactionOptions.max_delta_seconds)
 
 
-class Services:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-
-    def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
-        raise NotImplementedError
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
+class MaintenanceVerbs(VerbGroup):
+    """Verbs of `Table` about services."""
 
     def compact(
         self, *, log_compaction: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
@@ -224,26 +214,6 @@ class Services:
         """
         return async_services.wait_for_services(self._meta, seconds)
 
-    def check(self, *, spark: Any = None) -> check_verb.CheckResult:
-        """Compare the metadata table with the table's files, and look for duplicate record keys.
-
-        Compared are the list of files, statistics of files and partitions, bloom filters of base files, the place of
-        every record key, and secondary indexes; files that commits wrote must be there and readable. The whole table
-        is read as it is when the check begins, in memory that doesn't grow with it: one task holds the keys of one file
-        group of an index.
-
-        Args:
-            spark: a session to read it with; its tasks write interim files to the table's marker folder while they run.
-                None reads on this machine and writes nothing there.
-
-        Returns:
-            The errors; `ok` is true without any.
-
-        Raises:
-            CorruptError: the table's properties or its timeline can't be read.
-        """
-        return check_verb.check_table(self._meta.reopen({}), engine_of(None, spark), on_cluster=spark is not None)
-
     def repair(
         self,
         *,
@@ -273,23 +243,6 @@ class Services:
         meta.reload()
         return repair_verb.repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
 
-    def doctor(self, *, options: Mapping[str, str] | None = None) -> diagnosis.Diagnosis:
-        """Examine the state of the table from its listing and its timeline; reads no data files.
-
-        Args:
-            options: this call's options, over those of the `Table`: `hoodie.parquet.small.file.limit` says which files
-                are small.
-
-        Returns:
-            Facts, programs that can read and write it, files by size, pending instants and their effects, and advice.
-
-        Raises:
-            CorruptError: its timeline can't be read.
-        """
-        meta, resolved = self._for_call(options)
-        meta.reload()
-        return doctor_verb.examine(meta, resolved)
-
     def schedule(self, service: str, *, options: Mapping[str, str] | None = None) -> str | None:
         """Plan a table service, for any process to run (`run_pending`, or Apache Hudi).
 
@@ -313,24 +266,43 @@ class Services:
         instant = runner.schedule(planned, on, when_due=_names_trigger(options))
         return None if instant is None else instant.requested
 
-    def run_pending(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> list[CommitResult]:
+    def run_pending(
+        self,
+        *,
+        service: str | None = None,
+        instants: Sequence[str] | None = None,
+        spark: Any = None,
+        options: Mapping[str, str] | None = None,
+    ) -> list[CommitResult]:
         """Run planned compactions, clusterings and cleans that no process runs, whoever planned them, oldest first.
 
-        Then build the indexes that are planned. A run that died is done again from its plan; one that is alive is left
-        alone.
+        Then build the indexes that are planned, unless a service is named. A run that died is done again from its plan;
+        one that is alive is left alone.
 
         Args:
+            service: run the plans of this service alone: `compaction`, `log_compaction`, `clustering` or `clean`.
+            instants: requested times of the plans to run; None for all.
             spark: a session to run on; None for this machine.
             options: this call's options, over those of the `Table`.
 
         Raises:
             NotFoundError: a file that a plan names is missing.
+            NotSupportedError: another service.
             PudiError: as `compact`.
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)
-        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved))
-        return [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
+        names = None if service is None else {registry.service_named(service, meta.storage.root).name}
+        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved), names, instants)
+        return done if service is not None else [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
+
+    def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
+        """Plan an index that a table can have only once; return the instant of the plan."""
+        own, settings = index_request.split_options(options)
+        meta, resolved = self._for_call(own)
+        request = index_request.IndexRequest(kind, settings=settings)
+        spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
+        return indexing.schedule_index(meta, LocalEngine(), spec, resolved).requested
 
 
 def _listed(names: str | Sequence[str] | None) -> str | None:

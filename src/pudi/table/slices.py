@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pudi.action import MetaClient
-from pudi.action.services.slice_holders import Holder, SliceHolders
+from pudi.client import MetaClient
 from pudi.config import CleanOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice, SliceFiles
 from pudi.format import BaseFileName, LogFileName, parse_data_file
 from pudi.scan import snapshot_scan
+from pudi.services.slice_holders import Holder, SliceHolders
 from pudi.table.row_counts import row_counts
 from pudi.timeline import Timeline
 
@@ -152,7 +152,7 @@ def _of_files(partition: str, file_id: str, found: SliceFiles) -> SliceInfo:
 
 
 def _key(info: SliceInfo) -> tuple[str, str, str]:
-    """What tells slices apart in every view of them: their base file, if there is one."""
+    """Return what tells slices apart in every view of them: their base file, if there is one."""
     return info.partition, info.file_id, info.base_file or ""
 
 

@@ -9,46 +9,59 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import CommitResult, MetaClient
-from pudi.action.find_index import check_index
-from pudi.action.hooks.callbacks import check_callbacks
-from pudi.config import Options, TableConfig, WriteOptions, check_consistent, resolve
-from pudi.config.table_options import NEWEST_VERSION
+from pudi.client import CommitResult, MetaClient
+from pudi.client.find_index import check_index
+from pudi.config import TableConfig, check_consistent, resolve
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
-from pudi.table.columns import Columns
-from pudi.table.indexes import Indexes
-from pudi.table.instants import Instants
-from pudi.table.overview import Overview
-from pudi.table.recovery import Recovery
-from pudi.table.retention import Retention
-from pudi.table.services import Services
-from pudi.table.verbs import Verbs, engine_of, small_side
-from pudi.table.versions import Versions
+from pudi.table.base import OpenTable, VerbGroup
+from pudi.table.catalogs import CatalogVerbs, root_of
+from pudi.table.columns import ColumnVerbs
+from pudi.table.indexes import IndexVerbs
+from pudi.table.overview import InspectionVerbs
+from pudi.table.recovery import RecoveryVerbs
+from pudi.table.retention import RetentionVerbs
+from pudi.table.services import MaintenanceVerbs
+from pudi.table.verbs import WriteVerbs, engine_of, small_side
+from pudi.table.versions import VersionVerbs
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pudi.action import change_where as change_action
-    from pudi.action import replace_partitions as replace_action
-    from pudi.action import write_records as records_action
-    from pudi.action.sole_progress import SoleProgress
+    from pudi.client import added_partitions as added_action
+    from pudi.client import partitions_where as choosing
+    from pudi.commit.sole_progress import SoleProgress
+    from pudi.writes import change_where as change_action
+    from pudi.writes import replace_partitions as replace_action
+    from pudi.writes import write_records as records_action
 else:
-    change_action = lazy_module("pudi.action.change_where")
-    records_action = lazy_module("pudi.action.write_records")
-    replace_action = lazy_module("pudi.action.replace_partitions")
+    added_action = lazy_module("pudi.client.added_partitions")
+    change_action = lazy_module("pudi.writes.change_where")
+    choosing = lazy_module("pudi.client.partitions_where")
+    records_action = lazy_module("pudi.writes.write_records")
+    replace_action = lazy_module("pudi.writes.replace_partitions")
 
 
-class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Versions, Instants):
+class Table(
+    WriteVerbs,
+    ColumnVerbs,
+    IndexVerbs,
+    MaintenanceVerbs,
+    RecoveryVerbs,
+    RetentionVerbs,
+    InspectionVerbs,
+    VersionVerbs,
+    CatalogVerbs,
+):
     """A Hudi table.
 
     Every verb and scan sees the table as it is at that moment. A Spark DataFrame is written by its session; anything
     that offers an Arrow stream (pyarrow, polars, pandas, DuckDB) on this machine.
 
     Args:
-        path: the table's root.
+        path: the table's root, or its place in a catalog: `hive://host:9083/db.trips`, `glue:db.trips`.
         options: Hudi's option keys, defaults of this object's verbs; unknown ones are refused.
         storage_options: credentials and settings of the storage.
 
@@ -65,18 +78,18 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         options: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self._options = dict(options or {})
-        resolved = resolve(self._options, table=os.fspath(path))
-        self._meta = MetaClient.open(os.fspath(path), storage_options, self._options)
-        check_consistent(self._meta.config, resolved, self._meta.storage.root)
-        check_index(self._meta, resolved)
+        own = dict(options or {})
+        resolved = resolve(own, table=os.fspath(path))
+        meta = MetaClient.open(root_of(os.fspath(path), own), storage_options, own)
+        check_consistent(meta.config, resolved, meta.storage.root)
+        check_index(meta, resolved)
+        super().__init__(OpenTable(meta, own))
 
     @classmethod
     def of(cls, meta: MetaClient, options: Mapping[str, str]) -> Table:
         """The table that a client is open for."""
         table = cls.__new__(cls)
-        table._meta = meta
-        table._options = dict(options)
+        VerbGroup.__init__(table, OpenTable(meta, dict(options)))
         return table
 
     @property
@@ -95,6 +108,16 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         return dict(self._options)
 
     @property
+    def maintenance(self) -> MaintenanceVerbs:
+        """The services, as a group of their own: `table.maintenance.compact()` is `table.compact()`."""
+        return MaintenanceVerbs(self._opened)
+
+    @property
+    def inspect(self) -> InspectionVerbs:
+        """The verbs that show the table, as a group of its own: `table.inspect.history()` is `table.history()`."""
+        return InspectionVerbs(self._opened)
+
+    @property
     def timeline(self) -> Timeline:
         """The active timeline now."""
         return self._meta.store.load()
@@ -104,9 +127,23 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         """The table's columns now, without meta fields."""
         return self._meta.schema(self._meta.store.load())
 
-    def partitions(self) -> list[str]:
-        """Partition paths that hold data now, sorted; one empty path when the table isn't partitioned."""
-        return sorted({s.partition for s in self.file_slices()})
+    def partitions(self, *, where: str | None = None, empty: bool = False) -> list[str]:
+        """Partition paths that hold data now, sorted; one empty path when the table isn't partitioned.
+
+        Args:
+            where: those alone for which this predicate over partition columns is true.
+            empty: also those without data: made by `add_partitions`, and not dropped since.
+
+        Raises:
+            InvalidArgumentError: `where` names another column.
+            NotSupportedError: the paths don't say the values that `where` asks for.
+        """
+        found = {s.partition for s in self.file_slices()}
+        if empty:
+            found.update(added_action.empty_partitions(self._meta, self._meta.store.load(), found))
+        if where is not None:
+            found.intersection_update(choosing.partitions_where(self._meta, where))
+        return sorted(found)
 
     def file_slices(self) -> list[FileSlice]:
         """Latest file slices now, by partition path and file id."""
@@ -114,11 +151,8 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
 
     def refresh(self) -> Table:
         """Read the properties again; every verb reads the timeline anyway."""
-        self._reopen()
+        self._opened.reopen()
         return self
-
-    def _reopen(self) -> None:
-        self._meta = self._meta.reopen(self._options)
 
     def insert(
         self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
@@ -181,7 +215,8 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         Args:
             data: the keys: record key and partition columns, others are ignored; in a form that `insert` takes. Of a
                 table without a record key, `_hoodie_record_key` as it was read and the partition columns.
-            where: a SQL predicate instead of keys; only files that may contain matching records are read and rewritten.
+            where: a SQL predicate, as of `scan`, instead of keys; only files that may contain matching records are read
+                and rewritten.
             spark: a session to delete by predicate on; None for this machine.
             if_unchanged_since: as in `insert`; by predicate the partitions that are read count as a whole.
             options: this call's options, over those of the `Table`.
@@ -222,7 +257,8 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         Args:
             columns: exactly the columns that come back, in that order; `place.x` is a field of the struct `place`.
                 None for all.
-            where: a SQL predicate; partitions and row groups that can't match aren't read.
+            where: a SQL predicate in Spark's ANSI mode and UTC, whatever a session says; partitions and row groups that
+                can't match aren't read.
             as_of: the moment to read the table at, compared with requested times: an instant, ISO text, date
                 (its midnight) or datetime.
             read_optimized: base files only, without what log files hold; no difference for a copy-on-write table.
@@ -255,7 +291,7 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
         meta_fields: bool = True,
         images: str = "json",
     ) -> Scan | ChangeFeed:
-        """What commits that completed in a span of time changed.
+        """Return the changes of commits that completed in a span of time.
 
         By default the records that they brought, each in its last version; deletes don't come. With `format="cdc"`
         every change of every commit, deletes too: operation (`op`: i, u, d), instant (`ts_ms`), and the record
@@ -312,16 +348,6 @@ class Table(Verbs, Columns, Indexes, Services, Recovery, Retention, Overview, Ve
                 meta, engine_of(data), data, operation, resolved, None, extra_metadata, since, progress
             )
         return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since, progress)
-
-    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        """The table and the options of a call that writes; the table is upgraded first where they ask for it."""
-        meta, resolved = self._for_call(options)
-        check_callbacks(meta)
-        wanted = resolved.explicit(TableConfig.version) or NEWEST_VERSION
-        if resolved[WriteOptions.auto_upgrade] and meta.config.version < int(str(wanted)):
-            self.upgrade(int(str(wanted)), options=options)
-            return self._for_call(options)
-        return meta, resolved
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.action import OPENING_OPTIONS, CommitResult, MetaClient
-from pudi.config import Options, resolve, resolve_only
+from pudi.client import CommitResult
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -16,29 +15,31 @@ from pudi.engine.local.records import to_arrow
 from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
 from pudi.plan.keys import MOST_KEYS
+from pudi.table.base import VerbGroup
 from pudi.task import Engine, InputSpec
 
 if TYPE_CHECKING:
-    from pudi.action import change_where as change_action
-    from pudi.action import merge as merge_action
-    from pudi.action import replace_partitions as replace_action
+    from pudi.client import added_partitions as added_action
     from pudi.engine.spark import engine as spark_engine
     from pudi.engine.spark import small as spark_small
+    from pudi.indexing import build_new
     from pudi.table import merge as merge_builder
+    from pudi.writes import change_where as change_action
+    from pudi.writes import merge as merge_action
+    from pudi.writes import replace_partitions as replace_action
 else:
-    change_action = lazy_module("pudi.action.change_where")
-    merge_action = lazy_module("pudi.action.merge")
-    replace_action = lazy_module("pudi.action.replace_partitions")
+    added_action = lazy_module("pudi.client.added_partitions")
+    build_new = lazy_module("pudi.indexing.build_new")
+    change_action = lazy_module("pudi.writes.change_where")
+    merge_action = lazy_module("pudi.writes.merge")
+    replace_action = lazy_module("pudi.writes.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
     spark_small = lazy_module("pudi.engine.spark.small")
     merge_builder = lazy_module("pudi.table.merge")
 
 
-class Verbs:
-    """What `Table` inherits these verbs from."""
-
-    _meta: MetaClient
-    _options: dict[str, str]
+class WriteVerbs(VerbGroup):
+    """Verbs of `Table` that write."""
 
     def insert_overwrite(
         self,
@@ -125,6 +126,26 @@ class Verbs:
             meta, LocalEngine(), partitions, where, resolved, extra_metadata, if_unchanged_since
         )
 
+    def add_partitions(self, partitions: Iterable[str], *, exists_ok: bool = False) -> None:
+        """Make folders partitions of the table before they hold records: `add_partitions(["city=nyc"])`.
+
+        A write makes the partitions of its records by itself. Where the metadata table lists the files of a table with
+        commits, the partition shows once it has records, as in Hudi.
+
+        Args:
+            partitions: partition paths (`partition_path`).
+            exists_ok: whether it's no error if one is there already.
+
+        Raises:
+            InvalidArgumentError: the table isn't partitioned, or a path can't be a folder of it.
+            TableExistsError: a partition is there already; nothing was added.
+            NotSupportedError: the table can't be written by this release.
+        """
+        meta, resolved = self._for_write(None)
+        added_action.add_empty_partitions(meta, partitions, exists_ok=exists_ok)
+        if meta.config.metadata_partitions:
+            build_new.list_added(meta, resolved)
+
     def update(
         self,
         set: Mapping[str, object],
@@ -142,7 +163,7 @@ class Verbs:
 
         Args:
             set: by column, SQL text of its new value, or a constant that is no text (a text is `"'nyc'"`).
-            where: SQL predicate; None for all records.
+            where: SQL predicate, as of `scan`; None for all records.
             spark: a session to run on; None for this machine.
             if_unchanged_since: an instant (`Scan.instant`): nothing is written where a partition that is read has
                 changed since.
@@ -211,7 +232,8 @@ class Verbs:
             InvalidArgumentError: null keys, or a partition value outside the table.
         """
         meta = self._meta
-        spec = InputSpec(self._meta.storage.root, meta.schema(meta.store.load()), meta.keys, keys_only=True)
+        schema, as_text = meta.schema(meta.store.load()), meta.path_columns
+        spec = InputSpec(meta.storage.root, schema, meta.keys, keys_only=True, as_text=as_text)
         records = engine_of(data).prepare(data, spec)
         try:
             return sorted(records.counts)
@@ -239,21 +261,6 @@ class Verbs:
         except (pa.ArrowException, OverflowError) as error:
             raise InvalidArgumentError(f"{dict(values)} names no partition: {error}", table=self._path) from error
         return str(meta.keys.partition_paths(row)[0].as_py()) if names else ""
-
-    @property
-    def _path(self) -> str:
-        return self._meta.storage.root
-
-    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        """The table and the options of one call."""
-        resolved = resolve(options, self._options, table=self._path)
-        meta = self._meta
-        if options and resolve_only(options, OPENING_OPTIONS).given:
-            meta = meta.for_verb({**self._options, **options})
-        return meta, resolved
 
 
 def small_side(rows: Any, table: str) -> pa.Table:

@@ -5,30 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.action import MetaClient
-from pudi.config import Options
-from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
-from pudi.context.lazy import lazy_module
+from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.action import upgrade as upgrade_action
-    from pudi.action.upgrade_intent import Upgrade
-else:
-    upgrade_action = lazy_module("pudi.action.upgrade")
+    from pudi.upgrade.upgrade_intent import Upgrade
 
 
-class Versions:
-    """What `Table` inherits this verb from."""
-
-    _options: dict[str, str]
-
-    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
-        raise NotImplementedError
-
-    def _reopen(self) -> None:
-        raise NotImplementedError
+class VersionVerbs(VerbGroup):
+    """Verb of `Table` about versions."""
 
     def upgrade(
         self,
@@ -64,9 +50,6 @@ class Versions:
             CorruptError: an instant or the archive can't be read; nothing was changed.
         """
         meta, resolved = self._for_call(options)
-        engine = engine_of(None, spark)
-        done = upgrade_action.upgrade(meta, engine, resolved, version, dry_run=dry_run, accept_loss=accept_loss)
-        if done.done:
-            self._options = without_table_options(self._options)  # the version among them was that of before
-            self._reopen()
-        return done
+        return self._opened.upgrade(
+            meta, engine_of(None, spark), resolved, version, dry_run=dry_run, accept_loss=accept_loss
+        )

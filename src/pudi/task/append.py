@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import LogFile, Markers, encode_parquet
+from pudi.filegroup.path_columns import values_of
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries
@@ -55,7 +56,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What was appended to a file group.
+    """Blocks that were appended to a file group.
 
     Attributes:
         stats: the write statistics, one for each log file.
@@ -97,6 +98,7 @@ class LogAppender:
         """
         if self.spec.early is not None:
             self.spec.early.check(self.storage, self.task.partition, self.task.file_id)
+        values_of(self.storage, self.task.partition)  # readers must find them
         rows = _placed(rows)
         deletes = _placed(deletes)
         if BASE_ROW in deletes.column_names:

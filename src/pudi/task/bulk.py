@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import take
 from pudi.task.groups import groups_of
 from pudi.task.write import stored_bytes
 
@@ -90,7 +91,7 @@ class RecordBuffer:
         rows = data.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
         parts = list(split_by_partition(rows))
         for partition, places in parts:
-            part = rows if len(parts) == 1 else rows.take(places)
+            part = rows if len(parts) == 1 else take(rows, places)
             self._parts.setdefault(partition, []).append(part)
             self._bytes[partition] = self._bytes.get(partition, 0) + part.nbytes
 

@@ -17,11 +17,12 @@ from pudi.merge import Overlay, PartialUpdate, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import RECORD_KEY, add_meta_fields, conform_read, evolved_text
+from pudi.schema import RECORD_KEY, add_meta_fields, evolved_text
 from pudi.task.append import LogAppender
 from pudi.task.event_time import with_event_times
 from pudi.task.read import SliceReader
 from pudi.task.stored_order import not_in_base
+from pudi.task.table_rows import read_base_rows
 from pudi.task.write import FileResult, SliceWriter
 
 
@@ -125,19 +126,15 @@ def _avro_of(spec: WriteSpec, partial: pa.Schema) -> str:
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
     """Return the numbers of matching rows; skips row groups by their statistics."""
     file = open_base_file(storage, base)
-    candidates = set(SliceReader(storage, read).candidate_groups(file))
-    wanted = needed_columns(read)
-    physical = file.schema.names
-    present = [name for name in wanted if name in set(physical)]
-    target = pa.schema([read.schema.field(name) for name in wanted])
+    candidates = set(SliceReader(storage, read).candidate_groups(file, read.names(base.instant)))
+    target = pa.schema([read.schema.field(name) for name in needed_columns(read)])
     found, start = [], 0
     for group in range(file.num_groups):
         count = file.group_rows(group)
         if group in candidates and read.where is None:
             found.append(np.arange(start, start + count))
         elif group in candidates:
-            rows = file.read(present or physical[:1], [group])
-            mask = evaluate(read.where, conform_read(rows, target) if wanted else rows)  # type: ignore[arg-type]
+            mask = evaluate(read.where, read_base_rows(file, base, target, read.history, [group]))  # type: ignore[arg-type]
             found.append(start + np.flatnonzero(np.array(pc.fill_null(mask, False), dtype=bool)))
         start += count
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)

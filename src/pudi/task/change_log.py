@@ -41,7 +41,7 @@ class ChangedRows:
 
     @property
     def operations(self) -> pa.Array:
-        """For each change its operation."""
+        """Return the operation of each change."""
         names = np.where(self.before < 0, INSERT, np.where(self.after < 0, DELETE, UPDATE))
         return pa.array(names, pa.string())
 

@@ -20,6 +20,7 @@ from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
 from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
+from pudi.task.table_rows import names_in
 
 _PART_RECORDS = 16_384
 """Changes that come together, so that who takes them works while the next ones are read."""
@@ -134,8 +135,7 @@ class ChangeReader:
         """Return images that a CDC block holds, in the table's types."""
         there = np.asarray(records.is_valid())
         rows = pa.Table.from_arrays(records.flatten(), names=[field.name for field in records.type])
-        history = self.plan.history
-        names = None if history is None else history.names(block.instant)
+        names = names_in(self.plan.history, block.instant)
         return Images(conform_read(rows, self._data, path=block.path, names=names), there, logged=True)
 
     def _found(

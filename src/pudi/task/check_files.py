@@ -22,6 +22,7 @@ from pudi.schema import RECORD_KEY
 from pudi.schema.internal import SchemaHistory
 from pudi.task.finding import DATA_FILES, Finding, Findings
 from pudi.task.index_stats import stats_of_file
+from pudi.task.table_rows import same_named
 
 UNREADABLE = (CorruptError, NotFoundError, NotSupportedError)
 """Errors of damaged or wrong files."""
@@ -120,11 +121,8 @@ class FilesCheck:
         blooms: dict[str, dict[str, object]] | None,
     ) -> Iterator[Finding]:
         base = None if isinstance(file, LogFile) else open_base_file(storage, file)
-        asked = [
-            name
-            for name in kinds
-            if any(ranges[name][0].known[place] for ranges in said.values()) and self._is_called(file, name)
-        ]
+        asked = [name for name in kinds if any(ranges[name][0].known[place] for ranges in said.values())]
+        asked = list(same_named(asked, file, self.stated.history))
         seen = _of_base(base, asked, kinds) if base is not None else self._of_log(storage, file, asked, kinds)
         for name, values in seen:
             for index, ranges in said.items():
@@ -137,12 +135,6 @@ class FilesCheck:
                     yield Finding(index, where, f"column {name!r}{of_file}: {wrong}")
         if base is not None and blooms is not None:
             yield from _of_bloom(base, file, blooms)
-
-    def _is_called(self, file: BaseFile | LogFile, name: str) -> bool:
-        """Return whether a column has the same name in the file as in the table now."""
-        names = None if self.stated.history is None else self.stated.history.names(file.instant)
-        top = name.split(".", maxsplit=1)[0]
-        return names is None or names.of(top)[0] == top
 
     def _of_log(
         self, storage: Storage, file: BaseFile | LogFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]

@@ -20,12 +20,14 @@ from pudi.errors import CorruptError, SchemaError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, IOType, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
-from pudi.index import ConsistentBuckets
 from pudi.plan.curves import row_order
 from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import take
+from pudi.tagging import ConsistentBuckets
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
 from pudi.task.join import JoinedFiles
+from pudi.task.memory import text_bytes
 from pudi.task.merged import MergedSlices
 from pudi.task.spilled import ROW, SpillFile
 from pudi.task.write import FileResult
@@ -33,6 +35,11 @@ from pudi.timeline import NO_COMMIT
 
 _File: TypeAlias = "tuple[str, Iterator[pa.Table]]"
 """The id of a new file group, and its records in parts."""
+
+_LEAST_BYTES = 1 << 18
+"""Bytes of base files below which their footers aren't asked how large the records are in memory."""
+_COPIES = 3
+"""Approximate ratio of the memory that sorting takes to the bytes of the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class ClusterTask:
         file_ids: the ids of all new file groups, in the order of the records.
         first: the first of the files that this task writes.
         count: how many it writes.
-        portions: number of portions of the group's records, each of which fits in memory.
+        portions: number of portions of the group's records, each of which fits in memory, by the bytes of the files.
         weight: approximate bytes read and written.
         buckets: the buckets of the partition as they will be, among them the new file groups; None to divide
             records evenly.
@@ -105,12 +112,13 @@ class ClusterTask:
                 return self._copied(storage, slices, token)
         reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
         with ExitStack() as stack:
-            if self.portions == 1:
+            portions = self._portions(storage, slices)
+            if portions == 1:
                 files = self._in_memory(reader, slices)
             else:
                 spill = SpillFile(self.spec.merging.memory.folder)
                 stack.callback(spill.close)
-                files = self._through_file(reader, slices, spill)
+                files = self._through_file(reader, slices, spill, portions)
             stats = [self._write(storage, file_id, token, parts) for file_id, parts in files]
         return FileResult.of(self.number, sum(stat.num_writes or 0 for stat in stats), stats)
 
@@ -151,9 +159,19 @@ class ClusterTask:
         rows = pa.concat_tables(_parts(reader, slices, self._wanted))
         places, starts = self._places(rows)
         for file_id, start, end in self._bounds(starts):
-            yield file_id, iter([rows.take(pa.array(places[start:end]))])
+            yield file_id, iter([take(rows, places[start:end])])
 
-    def _through_file(self, reader: MergedSlices, slices: Sequence[FileSlice], spill: SpillFile) -> Iterator[_File]:
+    def _portions(self, storage: Storage, slices: Sequence[FileSlice]) -> int:
+        """Return the number of portions that fit in memory each: much text may lie in few bytes of a file."""
+        bases = [each.base for each in slices if each.base is not None]
+        if sum(base.size for base in bases) < _LEAST_BYTES:
+            return self.portions
+        memory = max(1, self.spec.merging.memory.limit)
+        return max(self.portions, -(-_COPIES * sum(text_bytes(storage, base) for base in bases) // memory))
+
+    def _through_file(
+        self, reader: MergedSlices, slices: Sequence[FileSlice], spill: SpillFile, portions: int
+    ) -> Iterator[_File]:
         """Like `_in_memory`, but no more than a portion is in memory, beside the columns that decide the order."""
         names = dict.fromkeys([*self.order.columns, *([RECORD_KEY] if self._divides else [])])
         places, starts = self._places(pa.concat_tables(_parts(reader, slices, list(names) or [COMMIT_TIME])))
@@ -161,7 +179,7 @@ class ClusterTask:
         position[places] = np.arange(len(places))
         del places
         bounds = self._bounds(starts)
-        most = max(1, -(-len(position) // self.portions))
+        most = max(1, -(-len(position) // portions))
         edges = [n for _, start, end in bounds for n in range(start, end, most)]
         places_of = self._divide(reader, slices, spill, position, np.array([*edges, bounds[-1][2] if bounds else 0]))
         del position
@@ -187,7 +205,7 @@ class ClusterTask:
             for number in range(len(places_of)):
                 rows = np.flatnonzero(portion == number)
                 if len(rows):
-                    taken = part.take(pa.array(rows)).append_column(ROW, pa.array(own[rows], pa.int64()))
+                    taken = take(part, rows).append_column(ROW, pa.array(own[rows], pa.int64()))
                     places_of[number].append(spill.add(taken))
         return places_of
 
@@ -255,7 +273,7 @@ def _portion(spill: SpillFile, places: Sequence[tuple[int, int]]) -> pa.Table:
     """Return the records of a portion, in order."""
     rows = pa.concat_tables([spill.read(place) for place in places])
     order = np.argsort(np.asarray(rows[ROW]), kind="stable")
-    return rows.drop_columns([ROW]).take(pa.array(order))
+    return take(rows.drop_columns([ROW]), order)
 
 
 def _parts(reader: MergedSlices, slices: Sequence[FileSlice], wanted: Sequence[str]) -> Iterator[pa.Table]:

@@ -48,7 +48,7 @@ from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 @dataclass(frozen=True, slots=True)
 class CompactSpec:
-    """What every task of one compaction needs to know; picklable.
+    """Specification shared by all tasks of one compaction; picklable.
 
     Attributes:
         instant: requested time of the compaction.
@@ -70,7 +70,7 @@ class CompactSpec:
     avro_schema: str
     merging: Merging
     files: FileOptions
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None
     verify: bool = False
     stats: StatsSpec | None = None
     layout: Layout = 2

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableError
-from pudi.index import Buckets
-from pudi.merge import MergeRule
+from pudi.merge import DELETED, MergeRule
+from pudi.merge.deletes import check_given_columns
 from pudi.plan.change import Change
 from pudi.plan.merge import MergeJoin
 from pudi.plan.merge_upsert import MergeUpsert
@@ -19,6 +19,7 @@ from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, written_schema
+from pudi.tagging import Buckets
 from pudi.task.tag import KeyLookup, KeySearch
 from pudi.task.write import FileResult
 
@@ -40,6 +41,7 @@ class InputSpec:
             generates its keys has no other way to tell which record a row is (Hudi's prepped writes).
         unique: whether two records of one key and partition are a `RepeatedKeysError`; of one key, if versions are
             combined across partitions.
+        as_text: partition columns that files leave out: values of other types become text, as Hudi's do.
     """
 
     table: str
@@ -52,6 +54,7 @@ class InputSpec:
     buckets: Buckets | None = None
     stored_keys: bool = False
     unique: bool = False
+    as_text: tuple[str, ...] = ()
 
     def check_stored_keys(self, names: Iterable[str]) -> None:
         """Refuse data that should bring stored keys and doesn't.
@@ -83,6 +86,9 @@ class InputSpec:
         """
         if self.keys_only:
             return self
+        check_given_columns(data, self.schema.names, self.table)
+        if DELETED in self.schema.names and DELETED not in data.names:  # such records are no deletes
+            data = data.append(pa.field(DELETED, pa.bool_()))
         schema = written_schema(
             self.schema,
             data,
@@ -204,7 +210,7 @@ class TableRows(Protocol):
 
 
 TABLE_VARIABLE = "<TABLE_NAME>"
-"""What queries call the rows that they read (HoodiePreCommitValidatorConfig.VALIDATOR_TABLE_VARIABLE)."""
+"""Name of the rows that a query reads (HoodiePreCommitValidatorConfig.VALIDATOR_TABLE_VARIABLE)."""
 
 
 class EvaluatedAgainError(UnavailableError):
@@ -221,6 +227,21 @@ class Engine(Protocol):
     @property
     def whole_limits(self) -> WholeLimits | None:
         """Limits below which `write_partitions` is faster than `tag` and `write`; None if it never is."""
+
+    @property
+    def spark_version(self) -> str:
+        """Return the release of the Spark session; empty on this machine alone."""
+
+    def check_ready(self, table: str) -> None:
+        """Make sure that the engine can run tasks.
+
+        Args:
+            table: location of the table, for errors.
+
+        Raises:
+            SetupError: a package is missing where tasks run, or is another one there.
+            UnavailableError: no task can be run.
+        """
 
     @property
     def counts_separately(self) -> bool:

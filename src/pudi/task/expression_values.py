@@ -108,7 +108,7 @@ class ExpressionSpec:
         field = reading.schema.field(self.top)
         target = pa.schema([field.with_nullable(True)])
         if isinstance(file, BaseFile):
-            plan = ReadPlan(storage.root, reading.schema, (field.name,))
+            plan = ReadPlan(storage.root, reading.schema, (field.name,), history=reading.history)
             batches = SliceReader(storage, plan).read(FileSlice(file.partition, file.file_id, file))
             return pa.Table.from_batches(batches, pa.schema([field])).cast(target)
         parts = [target.empty_table()]
@@ -152,7 +152,7 @@ class ExpressionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionStaging:
-    """How tasks compute the values of an expression index for the files that they write; picklable.
+    """Recipe by which tasks compute an expression index's values for the files that they write; picklable.
 
     Attributes:
         index: the index's partition of the metadata table.

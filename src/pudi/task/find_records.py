@@ -29,6 +29,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
+from pudi.task.table_rows import names_in, read_base_rows, stored_names
 from pudi.task.write import FileResult
 
 _UNREADABLE = (CorruptError, NotSupportedError, SchemaError)
@@ -55,7 +56,7 @@ class Wanted:
 
     schema: pa.Schema
     where: Expr
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None
     keys: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     partitioned: bool = True
     images: pa.Schema | None = None
@@ -83,7 +84,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one file holds of the wanted records.
+    """Wanted records that one file holds.
 
     Attributes:
         path: the file, relative to the table's root.
@@ -100,7 +101,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Search(FileResult):
-    """What some files hold.
+    """Wanted records that some files hold.
 
     Attributes:
         held: the files that hold something or can't be read.
@@ -138,12 +139,9 @@ class FindRecords:
 
     def _of_base(self, storage: Storage, file: BaseFile) -> Iterator[tuple[int, pa.Array]]:
         opened, wanted = open_base_file(storage, file), self.wanted
-        names = None if wanted.history is None else wanted.history.names(file.instant)
-        stored = {name if names is None else names.of(name)[0] for name in wanted.schema.names}
-        present = [name for name in opened.schema.names if name in stored]
         for group in range(opened.num_groups):
-            rows = opened.read(present, [group])
-            yield self._of_rows(conform_read(rows, wanted.schema, path=file.path, names=names), file.partition)
+            rows = read_base_rows(opened, file, wanted.schema, wanted.history, [group])
+            yield self._of_rows(rows, file.partition)
 
     def _of_log(self, storage: Storage, file: LogFile) -> Iterator[tuple[int, pa.Array]]:
         wanted, nothing = self.wanted, pa.array([], pa.string())
@@ -154,9 +152,8 @@ class FindRecords:
                 keys = wanted.spelled(decode_deletes(block).keys)
                 yield pc.sum(wanted.named(keys, file.partition)).as_py() or 0, nothing
             elif block.kind.is_data:
-                names = None if wanted.history is None else wanted.history.names(block.instant)
-                stored = {name if names is None else names.of(name)[0] for name in schema.names}
-                for rows in decode_in_parts(block, {name for name in stored if name is not None}, _BYTES):
+                names = names_in(wanted.history, block.instant)
+                for rows in decode_in_parts(block, set(stored_names(schema, names)), _BYTES):
                     found = conform_read(rows, schema, path=file.path, names=names)
                     if wanted.virtual and wanted.generator is not None:
                         found = found.append_column(RECORD_KEY, virtual_keys(found, wanted.generator))
@@ -192,7 +189,7 @@ class FindRecords:
         images, generator = wanted.images, wanted.generator
         if images is None or not isinstance(records.type, pa.StructType):
             raise NotSupportedError("change data", path=block.path)
-        names = None if wanted.history is None else wanted.history.names(block.instant)
+        names = names_in(wanted.history, block.instant)
         rows = pa.Table.from_arrays(records.flatten(), names=[field.name for field in records.type])
         rows = conform_read(rows, images, path=block.path, names=names)
         if keys is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,11 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.merge import DELETED
 from pudi.plan import Operation
-from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
+from pudi.schema import RECORD_KEY, with_meta_fields
+from pudi.task.live_keys import live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition
+from pudi.task.table_rows import read_base_rows
 from pudi.task.tag import KeyLookup, KeySearch, Spread, key_finder
 
 
@@ -70,6 +72,14 @@ def tag_global(
         return _Found(file_slice, hits, older)
 
     found = list(spread(find, lookups))
+    located = [(lookup, one.rows) for lookup, one in zip(lookups, found, strict=True)]
+
+    def at_home(lookup: KeyLookup, hits: np.ndarray) -> np.ndarray:
+        inside: np.ndarray = own[hits] == codes.get(lookup.file_slice.partition, -1)
+        return inside
+
+    counts = live_places(keys, located, search.index, storage, spread, at_home)
+    found = [replace(one, rows=one.rows[mask]) for one, mask in zip(found, counts, strict=True)]
     return _compose(found, partitions, own, codes, deleted, search)
 
 
@@ -105,8 +115,7 @@ def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: 
             yield part.rows
         return
     reader = open_base_file(storage, file_slice.base_file)
-    present = [name for name in wanted.names if name in reader.schema.names]
-    yield conform_read(reader.read(present), wanted, path=file_slice.base_file.path)
+    yield read_base_rows(reader, file_slice.base_file, wanted, search.history)
 
 
 def _compose(

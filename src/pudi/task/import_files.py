@@ -41,12 +41,12 @@ _PORTION_KEYS = 1_000_000
 _SHOWN = 3
 """Duplicate keys that an error names."""
 _SEPARATOR = "\0"
-"""What stands between partition path and record key; neither path nor file name can have it."""
+"""Separator of partition path and record key; neither path nor file name can have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSource:
-    """Where imported files are, and how their rows become records; picklable.
+    """Imported files, and the way in which their rows become records; picklable.
 
     Attributes:
         storage: the files.
@@ -240,7 +240,7 @@ class ImportJob:
             SchemaError: a value doesn't fit the table.
         """
         unique = str(uuid.uuid5(uuid.UUID(self.unique), str(attempt)))
-        if self.unit.copies and self.spec.files.populated and self.spec.files.is_parquet:
+        if self.unit.copies and self.spec.files.is_whole and self.spec.files.is_parquet:
             try:
                 return self._copy(storage, unique, attempt)
             except NotMovableError:
@@ -326,7 +326,7 @@ class ImportJob:
 
 
 class _KeyFooter:
-    """What a base file's footer says of record keys."""
+    """Record keys in the footer of a base file."""
 
     def __init__(self, spec: WriteSpec) -> None:
         options = spec.files.parquet.bloom

@@ -10,7 +10,7 @@ Source: BaseFileRecordParsingUtils.getRecordKeyStatuses, HoodieTableMetadataUtil
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -39,7 +39,7 @@ class ReadsKeys(Protocol):
 
     @property
     def merging(self) -> Merging | None:
-        """How log files are merged; None in a copy-on-write table."""
+        """Return the merge of log files; None in a copy-on-write table."""
 
     def keys(self, storage: Storage, file_slice: FileSlice) -> pa.Array:
         """Return the keys of all records of a slice."""
@@ -64,7 +64,7 @@ class KeyReading:
 
     schema: pa.Schema
     merging: Merging | None = None
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None = field(kw_only=True)
 
     def with_instant(self, instant: str) -> KeyReading:
         """Return a reader of the state after an instant completes."""

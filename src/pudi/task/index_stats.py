@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, BaseFileReader, LogFile, open_base_file, read_blocks
+from pudi.filegroup import BaseFile, BaseFileReader, LogFile, PathColumnReader, open_base_file, read_blocks
 from pudi.format import WriteStat
 from pudi.format.log_block import Header
 from pudi.format.log_data import block_schema, decode_data
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values
 from pudi.schema import avro_to_arrow
+from pudi.schema.internal import SchemaHistory
 from pudi.task.file_stats import stats_of_log
+from pudi.task.table_rows import same_named
 from pudi.task.write import FileResult
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,8 @@ def stats_of_file(storage: Storage, file: BaseFile | LogFile, spec: StatsSpec) -
     if isinstance(file, LogFile):
         return _stats_of_log(storage, file, spec)
     reader = open_base_file(storage, file)
+    if isinstance(reader, PathColumnReader):
+        reader = reader.stored
     if not isinstance(reader, BaseFileReader):
         return None
     return base_file_stats(reader.metadata, spec, lambda name: leaf_values(reader.read([name.split(".", 1)[0]]), name))
@@ -77,13 +81,15 @@ class StatsTask:
 
     Attributes:
         number: number of the task, from 0.
-        spec: the columns.
+        spec: the columns; there are no statistics of those that a file has under another name.
         files: the files.
+        history: the schemas of older files, in a table with schema on read.
     """
 
     number: int
     spec: StatsSpec
     files: tuple[BaseFile | LogFile, ...]
+    history: SchemaHistory | None
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Compute them, returned in write statistics that have no other facts; see `FileJob.run`."""
@@ -96,7 +102,8 @@ class StatsTask:
     def _of(self, storage: Storage, file: BaseFile | LogFile) -> pa.Table | None:
         """Return the statistics of a file; none for an incomplete log file, so that readers never skip it."""
         try:
-            return stats_of_file(storage, file, self.spec)
+            spec = replace(self.spec, columns=same_named(self.spec.columns, file, self.history))
+            return stats_of_file(storage, file, spec)
         except CorruptError as error:
             if not isinstance(file, LogFile):
                 raise

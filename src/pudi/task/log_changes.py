@@ -1,4 +1,4 @@
-"""What the records in log files change in a file slice, key by key: rows before and after, by number."""
+"""Find what the records in log files change in a file slice, key by key: the rows before and after, by number."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class KeyChanges:
 
     @property
     def before(self) -> np.ndarray:
-        """For each change the old row, -1 for none: inserts, updates, deletes."""
+        """Return the old row of each change, -1 for none: inserts, updates, deletes."""
         return _numbers(np.full(len(self.inserted), -1), self.updated, self.removed)
 
     @property
     def after(self) -> np.ndarray:
-        """For each change the new row, -1 for none."""
+        """Return the new row of each change, -1 for none."""
         return _numbers(self.inserted, self.taken, np.full(len(self.removed), -1))
 
 

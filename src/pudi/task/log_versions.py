@@ -19,6 +19,7 @@ from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY, FieldNames, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.task.spilled import ROW, Buckets, joined
+from pudi.task.table_rows import names_in, stored_names
 
 _MOST_BUCKETS = 4096
 
@@ -80,7 +81,7 @@ class LogVersions:
 
     storage: Storage
     merging: Merging
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None
 
     def collect(
         self, blocks: Sequence[LogBlock], target: pa.Schema, *, positions: bool = False
@@ -134,7 +135,7 @@ class LogVersions:
         if block.kind is BlockKind.DELETE:
             yield self._deletes(block, target)
             return
-        names = None if self.history is None else self.history.names(block.instant)
+        names = names_in(self.history, block.instant)
         for stored in decode_in_parts(block, set(stored_names(target, names)), most):
             yield self._records(block, stored, target, names)
 
@@ -193,12 +194,6 @@ def without_rows(versions: Versions) -> Versions:
     if ROW not in versions.rows.column_names:
         return versions
     return replace(versions, rows=versions.rows.drop_columns([ROW]))
-
-
-def stored_names(target: pa.Schema, names: FieldNames | None) -> list[str]:
-    """Return the names of wanted columns in a file."""
-    found = [name if names is None else names.of(name)[0] for name in target.names]
-    return [name for name in found if name is not None]
 
 
 def nullable(rows: pa.Table) -> pa.Table:

@@ -13,11 +13,13 @@ from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
 from pudi.merge import MergeResult, Versions, apply_updates, fold
 from pudi.plan.merging import Merging
-from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames, conform_read
+from pudi.schema import COMMIT_TIME, RECORD_KEY
+from pudi.schema.arrays import take
 from pudi.schema.internal import SchemaHistory
-from pudi.task.log_versions import LogCounts, LogVersions, nullable, store_positions, stored_names
+from pudi.task.log_versions import LogCounts, LogVersions, nullable, store_positions
 from pudi.task.ordering_bound import bound_that_loses
 from pudi.task.spilled import ROW, Buckets
+from pudi.task.table_rows import names_in, read_base_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class MergedSlices:
     storage: Storage
     merging: Merging
     schema: pa.Schema
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None
     commit_times: frozenset[str] | None = None
 
     def parts(self, file_slice: FileSlice, wanted: Sequence[str]) -> Iterator[Merged]:
@@ -278,7 +280,10 @@ class MergedSlices:
         rule, places = self.merging.rule, np.sort(np.asarray(newer.rows[ROW]))
         target = pa.schema([f for f in of_base if rule.compares and f.name in rule.ordering_fields])
         assert file_slice.base is not None
-        bound = bound_that_loses(self._open(file_slice.base), target, newer, rule) if target.names else {}
+        bound: dict[str, pa.Scalar] | None = {}
+        if target.names:
+            stored = self._open(file_slice.base), names_in(self.history, file_slice.base.instant)
+            bound = bound_that_loses(stored, target, newer, rule)
         if bound is not None:
             values = {name: pa.repeat(value, len(places)) for name, value in bound.items()}
             yield places, pa.table({ROW: pa.array(places, pa.int64()), **values})
@@ -292,14 +297,11 @@ class MergedSlices:
         if file_slice.base is None:
             yield np.zeros(0, dtype=np.int64), nullable(self._with_key(target).empty_table())
             return
-        file, names = self._open(file_slice.base)
+        file = self._open(file_slice.base)
         target = self._with_key(target)
-        known = set(file.schema.names)
-        present = [name for name in stored_names(target, names) if name in known]
         start = 0
         for groups in _portions(file, file_slice.base.size, self.merging.memory.share):
-            stored = file.read(present or file.schema.names[:1], groups)
-            rows = conform_read(stored, target, path=file_slice.base.path, names=names)
+            rows = read_base_rows(file, file_slice.base, target, self.history, groups)
             numbers = np.arange(start, start + rows.num_rows)
             start += rows.num_rows
             if self.commit_times is not None:
@@ -314,10 +316,8 @@ class MergedSlices:
             return target
         return target.append(pa.field(RECORD_KEY, pa.string()))
 
-    def _open(self, base: BaseFile) -> tuple[AnyBaseFile, FieldNames | None]:
-        """Return a base file and the names of columns in it."""
-        names = None if self.history is None else self.history.names(base.instant)
-        return open_base_file(self.storage, replace(base, keys=self.merging.keys)), names
+    def _open(self, base: BaseFile) -> AnyBaseFile:
+        return open_base_file(self.storage, replace(base, keys=self.merging.keys))
 
     def _as_wanted(self, rows: pa.Table, wanted: Sequence[str]) -> pa.Table:
         """Return the result columns in the table's types; non-nullable columns must have no nulls."""
@@ -369,7 +369,7 @@ def _staying(base: pa.Table, merged: MergeResult) -> np.ndarray:
 def _winners(merged: MergeResult) -> pa.Table:
     """Return the versions that replace base rows, and new records."""
     places = np.concatenate([merged.taken[merged.taken >= 0], merged.inserted])
-    return merged.rows.take(pa.array(places))
+    return take(merged.rows, places)
 
 
 def _gather(base: pa.Table, merged: MergeResult, wanted: Sequence[str]) -> pa.Table:
@@ -380,4 +380,4 @@ def _gather(base: pa.Table, merged: MergeResult, wanted: Sequence[str]) -> pa.Ta
     rows = merged.rows.select(base.column_names)
     if not base.num_rows and len(places) == rows.num_rows:
         return rows
-    return pa.concat_tables([base, rows]).select(names).take(pa.array(places))
+    return take(pa.concat_tables([base, rows]).select(names), places)

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.format import new_file_id
-from pudi.index import AnyBuckets, Index
 from pudi.metadata.shards import RecordShards
 from pudi.plan import (
     InsertRoute,
@@ -26,8 +25,11 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import take
+from pudi.tagging import AnyBuckets, Index
 from pudi.task.append import BASE_ROW
 from pudi.task.groups import places_of
+from pudi.task.live_keys import live_places
 from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
 from pudi.task.write import FileResult, write_file
 
@@ -102,11 +104,14 @@ def tag_partitions(
     tagged = {}
     for partition, group in by_partition.items():
         known, codes = distinct[partition]
+        places = [(lookup, found[lookup][0]) for lookup in group]
+        counts = dict(zip(group, live_places(known, places, index, storage, spread), strict=True))
         located = np.full(len(known), -1, dtype=np.int64)
         base_rows = np.full(len(known), -1, dtype=np.int64)
         elsewhere: dict[int, np.ndarray] = {}
         for number, lookup in enumerate(group):
             hits, rows = found[lookup]
+            hits, rows = hits[counts[lookup]], None if rows is None else rows[counts[lookup]]
             again = located[hits] >= 0
             located[hits[~again]] = number
             base_rows[hits] = -1 if rows is None else rows
@@ -219,7 +224,7 @@ def write_partition(
     rows = with_base_rows(rows, tagged, spec)
     for number, places in assign(tagged, plan).items():
         numbered = replace(plan.tasks[number], number=task.number * FILES_PER_PARTITION + number)
-        taken = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+        taken = rows if len(places) == rows.num_rows else take(rows, places)
         results.append(write_file(storage, spec, numbered, taken, token))
     return results
 

@@ -14,8 +14,9 @@ from pudi.expr import ColumnBounds, columns, evaluate, prune
 from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.format import ColumnStatistics
 from pudi.plan.read import ReadPlan, needed_columns
-from pudi.schema import COMMIT_TIME, FieldNames, conform_read
+from pudi.schema import COMMIT_TIME, FieldNames
 from pudi.task.merged import MergedSlices
+from pudi.task.table_rows import read_base_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +42,12 @@ class SliceReader:
             return
         file = open_base_file(self.storage, file_slice.base_file)
         names = self.plan.names(file_slice.instant)
-        wanted = needed_columns(self.plan)
-        physical = file.schema.names
-        known = set(physical)
-        stored = [name if names is None else names.of(name)[0] for name in wanted]
-        present = [name for name in stored if name is not None and name in known]
-        target = pa.schema([self.plan.schema.field(name) for name in wanted])
-        if self.plan.commit_times is not None and COMMIT_TIME not in present:
+        target = pa.schema([self.plan.schema.field(name) for name in needed_columns(self.plan)])
+        if self.plan.commit_times is not None and COMMIT_TIME not in file.schema.names:
             raise file.corrupt(f"no column {COMMIT_TIME}")
         for group in self.candidate_groups(file, names):
-            # the rows count even if the file has none of the columns
-            table = file.read(present or physical[:1], [group])
-            if wanted:  # a table without columns still has a length, which conform_read would lose
-                table = conform_read(table, target, path=file_slice.base_file.path, names=names)
-            yield from self._keep(table).to_batches()
+            rows = read_base_rows(file, file_slice.base_file, target, self.plan.history, [group])
+            yield from self._keep(rows).to_batches()
 
     def _merged(self, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
         """Yield the wanted rows of a slice with log files; filters apply to merged records only."""
@@ -77,7 +70,7 @@ class SliceReader:
         times = plan.commit_times if plan.merging.scope.among is not None else None  # else base rows take part too
         return MergedSlices(self.storage, plan.merging, plan.schema, plan.history, times)
 
-    def candidate_groups(self, file: AnyBaseFile, names: FieldNames | None = None) -> list[int]:
+    def candidate_groups(self, file: AnyBaseFile, names: FieldNames | None) -> list[int]:
         """Return the row groups whose statistics allow a matching row.
 
         Args:

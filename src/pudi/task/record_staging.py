@@ -23,7 +23,7 @@ from pudi.task.staged_keys import StagedKeys, stage_keys
 
 @dataclass(frozen=True, slots=True)
 class RecordStaging:
-    """How tasks stage the keys of the files that they write, for the table's record index; picklable.
+    """Recipe by which tasks stage the keys of the files that they write, for the record index; picklable.
 
     Attributes:
         folder: the folder of staged keys.

@@ -67,7 +67,7 @@ def repeated_of(results: Iterable[FileResult]) -> tuple[Repeated, ...]:
 
 @dataclass(frozen=True, slots=True)
 class KeyWatch:
-    """What the keys that a commit adds to a file group of the record index are compared with.
+    """Keys with which those that a commit adds to a file group of the record index are compared.
 
     Attributes:
         scope: the instants whose entries of the file group count; None if only the commit's own keys are compared.

@@ -16,7 +16,6 @@ from pudi.filegroup.basefile_copies import GroupPart, MovableFile
 from pudi.filegroup.basefile_encode import MOST_GROUP_ROWS
 from pudi.format import BloomFilter
 from pudi.format.parquet_chunks import NotMovableError
-from pudi.index import candidate_groups, key_span
 from pudi.merge import Overlay, overlay
 from pudi.plan.entry_staging import Columns
 from pudi.plan.write import Operation, WriteSpec
@@ -30,6 +29,7 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
+from pudi.tagging import candidate_groups, key_span
 
 LEAST_ROWS = 20_000
 """Number of rows of a file above which searching for unchanged parts is faster than encoding everything."""

@@ -65,7 +65,7 @@ class SecondaryReading:
 
 @dataclass(frozen=True, slots=True)
 class SecondaryStaging:
-    """How tasks stage the keys of a secondary index for the files that they write; picklable.
+    """Recipe by which tasks stage the keys of a secondary index for the files that they write; picklable.
 
     Attributes:
         index: the index's partition of the metadata table.

@@ -111,7 +111,7 @@ class MayStage(Protocol):
 
     @property
     def staged(self) -> tuple[StagedEntries, ...]:
-        """What it has staged."""
+        """Return what it has staged."""
 
 
 def staged_of(results: Iterable[MayStage]) -> list[StagedKeys]:

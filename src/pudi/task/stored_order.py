@@ -13,9 +13,10 @@ from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
 from pudi.plan import Merging, WriteSpec
-from pudi.schema import RECORD_KEY, conform_read, with_meta_fields
+from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.task.append import BASE_ROW
 from pudi.task.merged import MergedSlices
+from pudi.task.table_rows import read_base_rows
 
 _LOGGED = "_pudi_logged"
 """Column of stored records: whether they are only in log files."""
@@ -82,11 +83,7 @@ def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.F
     ends = np.cumsum([file.group_rows(number) for number in range(file.num_groups)])
     group_of = np.searchsorted(ends, places, side="right")
     groups, read_as = np.unique(group_of, return_inverse=True)
-    names = None if spec.history is None else spec.history.names(base.instant)
-    stored = [field.name if names is None else names.of(field.name)[0] for field in fields]
-    present = [name for name in stored if name is not None and name in set(file.schema.names)]
-    found = file.read(present or file.schema.names[:1], groups.tolist())
-    rows = conform_read(found, pa.schema(fields), path=base.path, names=names)
+    rows = read_base_rows(file, base, pa.schema(fields), spec.history, groups.tolist())
     sizes = np.array([file.group_rows(number) for number in groups])
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])  # offset of each row group in the rows that were read
     return rows.take(pa.array(places - (ends[groups] - sizes)[read_as] + begins[read_as]))

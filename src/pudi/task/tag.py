@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
-from pudi.index import BloomKeys, Index, KeysInLogs, SimpleKeys
 from pudi.merge import MergeRule
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards
 from pudi.plan import Merging, Operation
 from pudi.schema.internal import SchemaHistory
+from pudi.tagging import BloomKeys, Index, KeysInLogs, SimpleKeys
 from pudi.task.located import RecordKeys
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -50,7 +50,7 @@ def lookups_in(slices: Iterable[FileSlice], index: Index | None = None) -> list[
 
 @dataclass(frozen=True, slots=True)
 class KeySearch:
-    """How a write finds the file groups of its records; picklable.
+    """The way in which a write finds the file groups of its records; picklable.
 
     Attributes:
         index: the table's index.
@@ -68,7 +68,7 @@ class KeySearch:
     rule: MergeRule
     schema: pa.Schema
     merging: Merging | None = None
-    history: SchemaHistory | None = None
+    history: SchemaHistory | None = field(kw_only=True)
     positions: bool = False
     records: RecordShards | None = None
 

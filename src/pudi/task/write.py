@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, VirtualKeyReader, open_base_file
+from pudi.filegroup.path_columns import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
@@ -26,9 +27,9 @@ from pudi.schema import (
     META_FIELDS,
     PARTITION_PATH,
     RECORD_KEY,
-    conform_read,
     with_meta_fields,
 )
+from pudi.schema.arrays import take, take_column
 from pudi.task.append import Appended, LogAppender
 from pudi.task.change_log import changes_of, write_changes
 from pudi.task.event_time import with_event_times
@@ -36,6 +37,7 @@ from pudi.task.file_stats import columns_of_base, stats_of_base
 from pudi.task.rewrite import FileRewriter, cast_to, whole
 from pudi.task.seqno import sequence_numbers
 from pudi.task.stored_order import with_stored_order
+from pudi.task.table_rows import read_base_rows
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
@@ -142,7 +144,7 @@ def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a base file's records are counted as.
+    """Counts of a base file's records.
 
     Attributes:
         rows: all of them.
@@ -159,7 +161,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """How a file differs from the version before; see `WrittenBase`."""
+    """Difference between a file and the version before; see `WrittenBase`."""
 
     rows: pa.Table
     merged: Overlay
@@ -269,22 +271,18 @@ class SliceWriter:
                 raise reader.corrupt(f"no column {COMMIT_TIME}")
             reader = reader.with_dictionaries([COMMIT_TIME])
         physical = reader.schema
-        present = set(physical.names)
-        if RECORD_KEY not in present:
+        if RECORD_KEY not in physical.names:
             raise reader.corrupt(f"no column {RECORD_KEY}")
         full = with_meta_fields(self.spec.schema)
         wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
         if pa.types.is_dictionary(physical.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
             wanted = wanted.set(0, pa.field(COMMIT_TIME, physical.field(COMMIT_TIME).type))
-        names = None if self.spec.history is None else self.spec.history.names(base.instant)
-        stored = [name if names is None else names.of(name)[0] for name in wanted.names]
-        rows = reader.read([name for name in stored if name is not None and name in present])
-        return conform_read(rows, wanted, path=base.path, names=names)
+        return read_base_rows(reader, base, wanted, self.spec.history)
 
     def _merge(self, old: pa.Table, rows: pa.Table, merged: Overlay) -> pa.Table:
         """Return old and new versions in the order of the new file; new ones get meta fields, all the file's name."""
         replaced = merged.taken_from >= 0
-        fresh = rows.take(pa.array(np.concatenate([merged.taken_from[replaced], merged.inserted])))
+        fresh = take(rows, np.concatenate([merged.taken_from[replaced], merged.inserted]))
         # row numbers in the concatenation of old rows and new versions
         source = merged.base_rows.copy()
         source[replaced] = old.num_rows + np.arange(np.count_nonzero(replaced))
@@ -302,7 +300,7 @@ class SliceWriter:
                 known = fresh[RECORD_KEY] if name == RECORD_KEY else None
                 new = self._new_meta(name, 0, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
                 column = pa.chunked_array([column, cast_to(whole(new), column.type)])
-            columns.append(column if unchanged else column.take(pa.array(source)))
+            columns.append(column if unchanged else _taken(column, pa.array(source)))
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
     def _new_meta(
@@ -341,6 +339,7 @@ class SliceWriter:
 
     def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition
+        values_of(self.storage, partition)  # readers must find them
         path = f"{partition}/{self.name.name}" if partition else self.name.name
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
         self.storage.create(path, content)
@@ -389,3 +388,7 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
+
+
+def _taken(column: pa.Array | pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArray:
+    return take_column(column, places) if isinstance(column, pa.ChunkedArray) else column.take(places)

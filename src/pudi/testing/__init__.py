@@ -1,8 +1,9 @@
-"""Contracts as tests, and a storage that fails: for pudi's own tests, and for authors of storages, locks and mergers.
+"""Contracts as tests, and a storage that fails.
 
-Needs pytest.
+For pudi's own tests, and for authors of storages, locks, mergers and catalogs. Needs pytest.
 """
 
+from pudi.testing.catalogs import CatalogTests
 from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
 from pudi.testing.index_kinds import IndexKindTests
 from pudi.testing.inline import InlineExecutor, TimerClock
@@ -14,6 +15,7 @@ from pudi.testing.simulation import Simulation
 from pudi.testing.storages import StorageTests
 
 __all__ = [
+    "CatalogTests",
     "FaultMode",
     "FaultStorage",
     "IndexKindTests",

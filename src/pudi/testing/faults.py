@@ -58,7 +58,7 @@ class FaultStorage(StorageWrapper):
 
     @property
     def calls(self) -> int:
-        """How many calls were made while the process lived."""
+        """Number of calls made while the process lived."""
         with self._guard:
             return len(self._log)
 

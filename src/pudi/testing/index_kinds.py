@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pudi.action import MetaClient
-from pudi.action.kinds import registry
-from pudi.action.kinds.building import Building, IndexBuilder
-from pudi.action.kinds.kind import IndexKind
-from pudi.action.mdt.deltacommit import Stats
+from pudi.client import MetaClient
 from pudi.config import MetadataOptions
 from pudi.context import Context
 from pudi.format import HOODIE_DIR
+from pudi.indexes import registry
+from pudi.indexes.kind import IndexKind
+from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.deltacommit import Stats
 from pudi.storage import open_storage
 from pudi.table.create import create
 from pudi.table.table import Table
@@ -33,7 +33,7 @@ _CRASHES = 6
 
 
 class IndexKindTests:
-    """What every kind of index keeps. Subclasses give the fixtures `kind`, `arguments` and `table_type`."""
+    """Contract of every kind of index. Subclasses give the fixtures `kind`, `arguments` and `table_type`."""
 
     options: Mapping[str, str] = {}
     """Options of the tables, such as indexes that the kind requires."""
@@ -100,7 +100,7 @@ class IndexKindTests:
     def test_a_table_without_records_has_it(
         self, tmp_path: Path, table_type: str, kind: IndexKind, arguments: Mapping[str, Any]
     ) -> None:
-        """What is written later comes in."""
+        """Check that an index of an empty table gets what is written later."""
         path = tmp_path / "empty"
         create(path, SCHEMA, record_key="id", partition_by="place", table_type=table_type, options=dict(self.options))
         table = Table(path, options=dict(self.options))
@@ -164,7 +164,7 @@ class IndexKindTests:
         self._assert_right(fresh)
 
     def test_rollbacks_and_restores_leave_it_right(self, indexed: Table) -> None:
-        """Whether its partition follows or is rebuilt, a check finds no difference."""
+        """Check that an index follows rollbacks and restores, or is rebuilt after them."""
         indexed.savepoint()
         (saved,) = indexed.savepoints()
         done = indexed.upsert(_rows(range(4, 20), 20))

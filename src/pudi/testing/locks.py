@@ -10,10 +10,10 @@ from typing import ClassVar, TypeAlias
 
 import pytest
 
-from pudi.concurrency import LockProvider, open_lock, register_lock_provider
 from pudi.config import LockSettings
 from pudi.context import Context, Lock, Storage
 from pudi.errors import ConflictError, UnavailableError
+from pudi.locks import LockProvider, open_lock, register_lock_provider
 from pudi.storage import open_storage
 from pudi.testing.race import START_TIMEOUT, Barrier, race
 
@@ -46,7 +46,7 @@ def open_lock_of(
 
 
 class LockTests:
-    """What every lock keeps.
+    """Contract of every lock.
 
     For a provider of your own give its class as `provider`, a name for it as `name`, and its `options`. Other locks
     give the fixtures `opener`, `impatient` and `storage`. Where a lock can be taken from a holder that was away for
@@ -105,7 +105,7 @@ class LockTests:
                 pass
 
     def test_it_is_reentrant(self, opener: Opener, impatient: Opener) -> None:
-        """For its thread, through any object, and it's free only after the last exit."""
+        """Check that the holding thread may enter again, through any object, and that the last exit frees the lock."""
         lock = opener()
         with lock, lock, opener():
             assert not _free(impatient)
@@ -120,7 +120,7 @@ class LockTests:
             assert not _free(impatient)
 
     def test_it_is_freed_by_an_error(self, opener: Opener, impatient: Opener) -> None:
-        """Of the block under it."""
+        """Check that an error in the block frees the lock."""
         with pytest.raises(ZeroDivisionError), opener():
             raise ZeroDivisionError
         assert _free(impatient)
@@ -137,7 +137,7 @@ class LockTests:
                 lock.verify()
 
     def test_waiting_ends(self, opener: Opener, impatient: Opener) -> None:
-        """With an error that may be retried, and says what's wrong."""
+        """Check that waiting ends with an error that may be retried and names the reason."""
         with opener(), ThreadPoolExecutor(1) as pool, pytest.raises(UnavailableError, match="lock") as raised:
             pool.submit(_take, impatient).result()
         assert raised.value.retryable

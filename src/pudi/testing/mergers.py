@@ -16,7 +16,7 @@ THREADS = 4
 
 
 class MergerTests:
-    """What every merger keeps. Subclasses give the fixtures `merger` and `versions`, and say how the key is called."""
+    """Contract of every merger. Subclasses give the fixtures `merger` and `versions`, and name the key column."""
 
     key = "id"
     """Column of the record key in `versions`."""
@@ -33,7 +33,7 @@ class MergerTests:
 
     @pytest.fixture
     def rule(self, merger: RecordMerger, versions: pa.Table) -> MergeRule:
-        """How a table with this merger merges."""
+        """Return the merge rule of a table with this merger."""
         return MergeRule(MergeMode.CUSTOM, merger=merger, columns=versions.schema, key_fields=(self.key,))
 
     def test_it_can_be_registered(self, merger: RecordMerger) -> None:
@@ -56,7 +56,7 @@ class MergerTests:
             assert alone.equals(whole.filter(pc.equal(whole[self.key], key)))
 
     def test_a_version_can_be_a_delete(self, rule: MergeRule, versions: pa.Table) -> None:
-        """Of a delete but key nothing need be there; the merger decides, and answers as the contract says."""
+        """Check that a version can be a delete, of which only the key is needed."""
         keys = pa.table([versions[self.key]], names=[self.key])
         every = np.ones(len(keys), dtype=bool)
         gone = Versions(keys, every, ~every)

@@ -13,11 +13,10 @@ from pudi.storage import LocalStorage
 from pudi.testing.faults import FaultStorage
 
 Outcome: TypeAlias = Literal["lost", "kept", "mixed"]
-"""What a cut does to that which was not flushed: all of it is lost; all names are there, before their content; or each
-name and each content by chance."""
+"""Kinds of a power cut: unflushed data is lost, names survive without content, or chance decides for each."""
 
 _AGE_NS = 3_600_000_000_000
-"""How long the power stays away: every process that was at work is dead by any measure then."""
+"""Nanoseconds without power: long enough that every running process counts as dead."""
 _Entry: TypeAlias = tuple[int, bool]
 """Inode of a name, and whether it's a folder."""
 
@@ -30,7 +29,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Disk:
-    """What the disk itself holds: contents of files and names in folders, by inode, as they were flushed last.
+    """Durable state of the disk: contents and names by inode, as flushed last.
 
     What was flushed is held open, so that no other file gets its inode.
     """

@@ -16,7 +16,7 @@ START_TIMEOUT = 120.0
 
 
 class Barrier(Protocol):
-    """Where racers wait for each other."""
+    """Point where racers wait for each other."""
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until all are here."""

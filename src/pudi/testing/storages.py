@@ -56,7 +56,7 @@ def race_to_replace(barrier: Barrier, number: int, storage: Storage, rounds: int
 
 
 class StorageTests:
-    """What every storage keeps. Subclasses give the fixture `storage`: an empty one, new for each test."""
+    """Contract of every storage. Subclasses give the fixture `storage`: an empty one, new for each test."""
 
     processes = True
     """Whether other processes can reach the files."""
@@ -117,7 +117,7 @@ class StorageTests:
         assert [info.path for info in storage.list()] == ["a/file"]
 
     def test_a_missing_file_is_not_found(self, storage: Storage) -> None:
-        """By every way to read it; a folder is no file either."""
+        """Check that every way of reading reports a missing file; a folder isn't a file either."""
         storage.create("folder/file", b"1")
         for path in ("none", "folder/none", "none/none", "folder"):
             for read in (storage.read, storage.head, lambda p: storage.read_ranges(p, [(0, 1)])):
@@ -157,7 +157,7 @@ class StorageTests:
 
     @pytest.mark.parametrize("name", NAMES)
     def test_names_are_kept_as_they_are(self, storage: Storage, name: str) -> None:
-        """As folder and as file: written, read, listed, deleted."""
+        """Check that names stay as they are, for folders and files, in every call."""
         path = f"part/{name}/{name}"
         storage.create(path, name.encode())
         storage.put(f"{path}2", b"")
@@ -171,7 +171,7 @@ class StorageTests:
         assert list(storage.list()) == []
 
     def test_listing(self, storage: Storage) -> None:
-        """By whole folder names; a missing folder is empty; sizes are right."""
+        """Check that listing takes whole folder names, is empty for a missing folder, and gives sizes."""
         for path, size in {"a/x": 1, "a/b/y": 2, "a/b/c/z": 3, "ab/w": 4, "top": 5}.items():
             storage.create(path, b"-" * size)
         assert _sizes(storage.list()) == {"a/x": 1, "a/b/y": 2, "a/b/c/z": 3, "ab/w": 4, "top": 5}
@@ -188,7 +188,7 @@ class StorageTests:
         assert [list(list_names(storage, folder)) for folder in ("", "none")] == [["top"], []]
 
     def test_delete(self, storage: Storage) -> None:
-        """Those named and no others; missing ones and none at all are fine."""
+        """Check that a delete removes only the named files, and that missing ones are no error."""
         for path in ("a/1", "a/2", "a/3"):
             storage.create(path, b"")
         storage.delete(["a/1", "none", "none/none", "a/3"])
@@ -223,7 +223,7 @@ class StorageTests:
         assert storage.list_dir("a")[1] == ["bc"]
 
     def test_ranges(self, storage: Storage) -> None:
-        """In the order asked for, overlapping or far apart."""
+        """Check that ranges come in the requested order, overlapping or far apart."""
         content = bytes(range(256)) * (BIG // 256)
         storage.create("file", content)
         wanted = [(5, 3), (0, 10), (BIG - 4, 4), (2, 0), (BIG // 2, 1000), (0, 10), (BIG, 0)]
@@ -274,7 +274,7 @@ class StorageTests:
 
     @pytest.mark.parametrize("same", [True, False], ids=["equal content", "own content"])
     def test_of_many_racers_one_creates(self, storage: Storage, same: bool) -> None:
-        """For each key exactly one, and its content stands."""
+        """Check that exactly one of many racers creates a file, and that its content stays."""
         keys = 40
         won = race(race_to_create, (storage, keys, same), processes=self.processes)
         assert sorted(key for each in won for key in each) == list(range(keys))
@@ -283,7 +283,7 @@ class StorageTests:
                 assert storage.read(f"race/{key}") == (b"" if same else f"racer {number}".encode())
 
     def test_replace_if_unchanged(self, storage: Storage) -> None:
-        """Where the store has it: only with the version that the file has."""
+        """Check that a replace succeeds only with the file's current version, where the store has it."""
         able = replacing(storage)
         if able is None:
             pytest.skip("this storage has no replace-if-unchanged")
@@ -310,7 +310,7 @@ class StorageTests:
         assert storage.read("counter") == b"30"
 
     def test_calls_are_counted(self, storage: Storage) -> None:
-        """By kind, until reset; a copy counts for itself."""
+        """Check that calls are counted by kind until a reset, and that a copy counts its own."""
         counting = CountingStorage(storage)
         counting.create("a", b"1")
         counting.create("b", b"1")

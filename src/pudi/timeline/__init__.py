@@ -1,4 +1,4 @@
-"""What happened, in what order: instants, the active timeline, and the transitions that make work visible."""
+"""Timeline: instants, active timeline, archive, and the transitions that make work visible."""
 
 from pudi.timeline.archive import open_archive
 from pudi.timeline.archiving import archive

@@ -104,7 +104,7 @@ class LogArchive:
         return self._entry(instant).read_commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
-        """What an archived clean did; empty for other actions."""
+        """Return the metadata of an archived clean; empty for other actions."""
         return dict(self._entry(instant).clean_metadata)
 
     def entries(self) -> Iterator[ArchivedEntry]:
@@ -146,7 +146,7 @@ class LogArchive:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Where files may be: those of the table's properties first."""
+        """Folders that may hold files; those of the table's properties come first."""
         return tuple(dict.fromkeys([self.folder, HOODIE_DIR]))
 
     def by_file(self) -> Iterator[dict[tuple[str, Action], ArchivedEntry]]:

@@ -1,4 +1,4 @@
-"""Which files a completed instant relies on: they must outlive a loss of power wherever it does."""
+"""List the files that a completed instant relies on and that must be flushed before it."""
 
 from __future__ import annotations
 

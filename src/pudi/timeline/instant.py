@@ -10,7 +10,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.format import Action, InstantFile, Layout, State, TimelineZone, instant_to_millis, millis_to_instant
 
 NO_COMMIT = "null"
-"""What a write stat's `prev_commit` holds for a new file group (HoodieWriteStat.NULL_COMMIT)."""
+"""Value of a write stat's `prev_commit` for a new file group (HoodieWriteStat.NULL_COMMIT)."""
 
 WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 """Actions that make data files visible when completed."""
@@ -81,7 +81,10 @@ def parse_time(value: str | date, timezone_name: TimelineZone, *, what: str) -> 
         InvalidArgumentError: the value is none of these.
     """
     if isinstance(value, datetime):
-        return _from_datetime(value, timezone_name)
+        try:
+            return _from_datetime(value, timezone_name)
+        except OverflowError as error:
+            raise InvalidArgumentError(f"{what}={value!r} lies outside of the years 1 to 9999 in UTC") from error
     if isinstance(value, date):
         return value.isoformat().replace("-", "") + "000000000"
     if not isinstance(value, str):

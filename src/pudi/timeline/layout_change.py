@@ -164,7 +164,7 @@ def _convert_file(source: TimelineStore, target: TimelineStore, file: InstantFil
 
 
 def _encoded(content: bytes, file: InstantFile, layout: Layout, path: str) -> bytes:
-    """What a write or a clustering says, as the layout has it; that of other actions is the same in both."""
+    """Encode the content of a write or clustering for a layout; that of other actions is equal in both."""
     if file.action.comparable not in WRITE_ACTIONS:
         return content
     try:

@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class ArchivedContent:
-    """What a completed archived instant says; decoded when it's asked for.
+    """Content of a completed archived instant, decoded on demand.
 
     Attributes:
         stored: the entry of an archive of layout 1, or the bytes of layout 2.

@@ -1,4 +1,4 @@
-"""Where a timeline is, as a value that tasks take with them to read it."""
+"""Location of a timeline, as a value that tasks carry to read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _NoLock:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePlace:
-    """Where a table's timeline is; picklable.
+    """Location of a table's timeline; picklable.
 
     Attributes:
         folder: its folder, relative to the table's root.

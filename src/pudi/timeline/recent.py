@@ -13,7 +13,7 @@ MOST_STATS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class RecentCommits:
-    """What completed commits say, by the names of their files; those used longest ago go first.
+    """Cache of commit metadata by file name; drops the least recently used.
 
     Args:
         most: the number of file statistics to cache at most; the newest commit is always cached.
@@ -27,7 +27,7 @@ class RecentCommits:
         return (RecentCommits, (self.most,))
 
     def get(self, name: str) -> CommitMetadata | None:
-        """What a commit says, if it's kept."""
+        """Return the cached metadata of a commit, if any."""
         with self._guard:
             found = self._kept.pop(name, None)
             if found is None:

@@ -96,7 +96,7 @@ class TimelineStore:
 
     @property
     def rules(self) -> TimelineRules:
-        """What the timeline's layout decides."""
+        """Rules of the timeline's layout."""
         return rules_of(self.layout)
 
     def load(self) -> Timeline:
@@ -148,8 +148,14 @@ class TimelineStore:
         known = self.assumed.get(name) or self._contents.get(name)
         return known or self._contents.keep(name, self._read_commit_metadata(instant))
 
+    def kept(self, name: str, find: Callable[[], CommitMetadata | None]) -> CommitMetadata | None:
+        """Return what the archive says under a name that no instant has; searched for once and then kept."""
+        known = self._contents.get(name)
+        found = find() if known is None else known
+        return None if found is None else self._contents.keep(name, found)
+
     def has_read(self, instant: Instant) -> bool:
-        """Whether what a completed commit says is known without asking storage."""
+        """Return whether a completed commit's metadata is known without a call of the storage."""
         return self._contents.get(instant.file_name()) is not None
 
     def decoded(self, instant: Instant, state: State | None = None) -> dict[str, Any]:
@@ -303,9 +309,9 @@ class TimelineStore:
             self.storage.create(self.path(inflight), data, durable=bool(data))
         return inflight
 
-    def refuse_taken(self, instant: Instant) -> None:
+    def refuse_taken(self, instant: Instant, now: Timeline | None = None) -> None:
         """Refuse, under the table's lock, to go on with an instant that another process rolled back or completed."""
-        refuse_taken(self.storage, self.folder, self.load(), instant)
+        refuse_taken(self.storage, self.folder, self.load() if now is None else now, instant)
 
     def complete(
         self,

@@ -46,7 +46,7 @@ class Timeline:
 
     @property
     def rules(self) -> TimelineRules:
-        """What its layout decides."""
+        """Rules of the timeline's layout."""
         return rules_of(self.layout)
 
     @classmethod

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 import pudi
-from pudi.action import MetaClient
-from pudi.action.create import create_table
+from pudi.client import MetaClient
 from pudi.context import Context, ManualClock
 from pudi.storage import StorageWrapper
 from pudi.testing import SimulatedCrash
+from pudi.writes.create import create_table
 from support.archiving import archive
 
 SCHEMA = pa.schema([("k", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("v", pa.string())])

@@ -157,11 +157,11 @@ def _deletes_new_keys(plan: Plan) -> bool:
 
 
 _STORE = "pudi.timeline.store:TimelineStore"
-_LOCK = "pudi.concurrency.storage_lock:StorageBasedLock"
+_LOCK = "pudi.locks.storage_lock:StorageBasedLock"
 _CHECK = "pudi.concurrency.conflicts:ConflictCheck"
-_KEPT = "pudi.action.services.clean_plan:Kept"
-_WORK = "pudi.action.mdt.commit_hook:_IndexWork"
-_PLAN = "pudi.action.services.archive_plan"
+_KEPT = "pudi.services.clean_plan:Kept"
+_WORK = "pudi.commit.commit_hook:_IndexWork"
+_PLAN = "pudi.services.archive_plan"
 
 MUTANTS: Sequence[Mutant] = (
     _mutant(
@@ -171,16 +171,15 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "the conflict check is made before the lock is taken",
         (
-            "pudi.action.write:_commit",
-            "            def check(now: Timeline) -> None:\n",
-            "            early = meta.store.load()\n\n"
-            "            def check(now: Timeline) -> None:\n                now = early\n",
+            "pudi.commit.frame:_complete_validated",
+            "    def check(now: Timeline) -> None:\n",
+            "    early = meta.store.load()\n\n    def check(now: Timeline) -> None:\n        now = early\n",
         ),
     ),
     _mutant(
         "conflicts are looked for among the commits since the end of the write, not since its beginning",
         (
-            "pudi.action.write:_commit",
+            "pudi.writes.write:_commit",
             "metadata,\n                write.timeline,",
             "metadata,\n                meta.store.load(),",
         ),
@@ -233,7 +232,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "the commit is published before its metadata",
         (
-            "pudi.action.mdt.commit_hook:complete_with_metadata",
+            "pudi.commit.commit_hook:complete_with_metadata",
             "return store.complete(instant, said, partial(complete, check), action=action, seen=seen)",
             "done = store.complete(instant, said, check, action=action, seen=seen)\n"
             "                complete(lambda now: None, store.load())\n"
@@ -245,12 +244,12 @@ MUTANTS: Sequence[Mutant] = (
         "metadata is written before the conflict check, and stays if that fails",
         (f"{_WORK}._commit", "    check(now)\n    meta, requested", "    meta, requested"),
         (f"{_WORK}._commit", "        each.finish(locked)\n", "        each.finish(locked)\n    check(now)\n"),
-        ("pudi.action.mdt.commit_hook:discard_metadata", "if meta.config.metadata_partitions:", "if False:"),
+        ("pudi.commit.commit_hook:discard_metadata", "if meta.config.metadata_partitions:", "if False:"),
     ),
     _mutant(
         "a rollback forgets the metadata table",
         (
-            "pudi.action.mdt.commit_hook:roll_back_metadata_table",
+            "pudi.commit.commit_hook:roll_back_metadata_table",
             "if not meta.config.metadata_partitions:",
             "if True:",
         ),
@@ -258,9 +257,9 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "below version 8, log files of an index go to a slice that was compacted meanwhile",
-        ("pudi.action.mdt.index_logs:IndexLogs.verify", "own.rules.logs_name_their_slice and moved", "False"),
+        ("pudi.metadata_write.index_logs:IndexLogs.verify", "own.rules.logs_name_their_slice and moved", "False"),
         (
-            "pudi.action.services.compaction:may_roll_back",
+            "pudi.services.compaction:may_roll_back",
             "return any(i.requested <= newest for i in data.pending)",
             "return False",
         ),
@@ -269,13 +268,13 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a clean deletes what savepoints keep",
         (f"{_KEPT}.of", "savepointed_names(meta, timeline)", "{}"),
-        ("pudi.action.services.clean_plan:names_in_use", "savepointed_names(meta, timeline).items()", "()"),
+        ("pudi.services.clean_plan:names_in_use", "savepointed_names(meta, timeline).items()", "()"),
         wants=lambda plan: plan.kind.services == "apart",
     ),
     _mutant(
         "a clean deletes what readers of retained commits need",
         (
-            "pudi.action.services.clean_plan:earliest_to_retain",
+            "pudi.services.clean_plan:earliest_to_retain",
             "commits[-options.commits_retained] if",
             "commits[-1] if",
         ),
@@ -310,7 +309,7 @@ MUTANTS: Sequence[Mutant] = (
             "if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:",
             "if False:",
         ),
-        ("pudi.action.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
+        ("pudi.commit.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
         wants=_stops,
     ),
     _mutant(
@@ -320,7 +319,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a process that lost the lock undoes what the next one did",
-        ("pudi.action.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
+        ("pudi.client.meta_client:MetaClient.delete_locked", "self.lock.verify()", "pass"),
         (f"{_STORE}.discard", "self.lock.verify()", "pass"),
         wants=_towards("lost lock"),
     ),
@@ -332,42 +331,42 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "writers are rolled back without the lock",
-        ("pudi.action.rollback:repair", "with meta.lock:", "if True:"),
-        ("pudi.action.rollback:roll_back", "with meta.lock:", "if True:"),
+        ("pudi.commit.rollback:repair", "with meta.lock:", "if True:"),
+        ("pudi.commit.rollback:roll_back", "with meta.lock:", "if True:"),
     ),
     _mutant(
         "two processes run one plan",
-        ("pudi.action.services.lease:_free", "or not is_available(meta, current, options)", ""),
+        ("pudi.commit.lease:_free", "or not is_available(meta, current, options)", ""),
         (
-            "pudi.action.services.runner:_run_plans",
+            "pudi.services.runner:_run_plans",
             "if is_available(target.meta, pending, target.write_options):",
             "if True:",
         ),
         (
-            "pudi.action.services.lease:ServiceLease.check",
+            "pudi.commit.lease:ServiceLease.check",
             "if not self.is_newest() or not markers.issuperset(self.written):",
             "if False:",
         ),
     ),
     _mutant(
         "a plan is leased without a look at the lock",
-        ("pudi.action.services.lease:lease", "meta.lock.verify()", "pass"),
+        ("pudi.commit.lease:lease", "meta.lock.verify()", "pass"),
         wants=_stops,
     ),
     _mutant(
         "two runs of one plan write files of the same names",
-        ("pudi.action.services.lease:lease", 'int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS', "7"),
+        ("pudi.commit.lease:lease", 'int(meta.context.new_id().replace("-", "")[:12], 16) % _RUNS', "7"),
         wants=_stops,
     ),
     _mutant(
         "a service is planned without the lock",
-        ("pudi.action.services.runner:schedule", "with meta.lock:", "if True:"),
+        ("pudi.services.runner:schedule", "with meta.lock:", "if True:"),
     ),
     _mutant(
         "a lost answer is taken for a failure",
         (f"{_STORE}._create", "if not self._holds(path, content):", "if True:"),
         (
-            "pudi.action.frame:pending",
+            "pudi.commit.frame:pending",
             "if found is None or found.state is not State.COMPLETED:",
             "if True:",
         ),
@@ -409,7 +408,7 @@ MUTANTS: Sequence[Mutant] = (
         "a write into a partition that another one replaces counts for nothing",
         (f"{_CHECK}.check_replaced", "if both:", "if False:"),
         (
-            "pudi.action.replace_partitions:_partitions_read",
+            "pudi.writes.replace_partitions:_partitions_read",
             "return [each for each in partitions if whole or each in replaced]",
             "return []",
         ),
@@ -423,7 +422,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a write to a file group of a pending clustering completes, and the clustering too",
         (f"{_CHECK}.check_clusterings", "for other, group in self.contradicted(now):", "for other, group in ():"),
-        ("pudi.action.services.clustering:ClusteringRun.verify", "if changed:", "if False:"),
+        ("pudi.services.clustering:ClusteringRun.check", "if changed:", "if False:"),
         wants=_clusters,
     ),
     _mutant(
@@ -435,18 +434,18 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a write based on a scan doesn't ask whether the table has changed since",
         (f"{_CHECK}.run", "if self.unchanged is not None:", "if False:"),
-        ("pudi.action.write:_place_and_commit", "if write.unchanged is not None:", "if False:"),
+        ("pudi.writes.write:_place_and_commit", "if write.unchanged is not None:", "if False:"),
         wants=_towards("meeting"),
     ),
     _mutant(
         "each writer begins a bucket's file group by an id of its own",
-        ("pudi.index.bucket:Buckets.file_id", "if not self.shared:", "if True:"),
+        ("pudi.tagging.bucket:Buckets.file_id", "if not self.shared:", "if True:"),
         (_NONBLOCKING, "if elsewhere:", "if False:"),
         nonblocking=True,
     ),
     _mutant(
         "the id of a replaced file group is given again",
-        ("pudi.index.bucket:Buckets.file_id", "if (partition, each) not in self.retired", "if True"),
+        ("pudi.tagging.bucket:Buckets.file_id", "if (partition, each) not in self.retired", "if True"),
         nonblocking=True,
     ),
     _mutant(

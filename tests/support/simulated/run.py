@@ -12,14 +12,15 @@ from typing import Any
 from unittest.mock import patch
 
 import pudi
-from pudi.action import MetaClient
-from pudi.concurrency import heartbeats, table_lock
+from pudi.client import MetaClient
+from pudi.concurrency import heartbeats
 from pudi.concurrency.conflicts import ConflictCheck
-from pudi.concurrency.storage_lock import StorageBasedLock
 from pudi.concurrency.touched import groups_of, replaced_groups
+from pudi.locks import table_lock
+from pudi.locks.storage_lock import StorageBasedLock
 from pudi.metadata import invalidated
 from pudi.testing import SimulatedCrash
-from pudi.timeline import Timeline
+from pudi.timeline import Instant, Timeline, TimelineStore
 from support.simulated.disk import Disk, ProcessStorage
 from support.simulated.plans import Plan, ProcessPlan
 from support.simulated.script import Fate, Place, Script
@@ -247,12 +248,27 @@ def _separate_processes(world: World) -> Iterator[None]:
 
 @contextmanager
 def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
-    """Note what conflict checks of the table decide, for the comparison with the specification."""
-    run = ConflictCheck.run
+    """Note what conflict checks of the table decide as writes complete, for the comparison with the specification.
+
+    Those before services of the metadata table are not steps of a write: it is checked again.
+    """
+    run, complete = ConflictCheck.run, TimelineStore.complete
+    completing: set[str] = set()
+
+    def completed(store: TimelineStore, *arguments: Any, **named: Any) -> Instant:
+        name = "" if world.current is None else world.current.name
+        completing.add(name)
+        try:
+            return complete(store, *arguments, **named)
+        finally:
+            completing.discard(name)
 
     def noted(check: ConflictCheck, now: Timeline) -> None:
         at, process, refused = len(world.notes), world.current, True
         assert process is not None
+        if process.name not in completing:
+            run(check, now)
+            return
         try:
             run(check, now)
             refused = False
@@ -262,7 +278,7 @@ def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
             about = at, process.name, check.own.requested
             checks.append(Checked(*about, frozenset(seen), frozenset(listed), frozenset(groups), refused))
 
-    with patch.object(ConflictCheck, "run", noted):
+    with patch.object(ConflictCheck, "run", noted), patch.object(TimelineStore, "complete", completed):
         yield
 
 

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 import pudi
-from pudi.action.create import create_table
 from pudi.context import Context
 from pudi.format import TABLE_LOCK
 from pudi.storage import open_storage
 from pudi.testing import InlineExecutor, TimerClock
+from pudi.writes.create import create_table
 
 BASE = 32
 LAST = BASE - 1

@@ -41,7 +41,6 @@ def test_a_plain_table_is_read_and_written() -> None:
         ("hoodie.table.storage.layout", "LSM"),
         ("hoodie.table.format", "iceberg"),
         ("hoodie.partition.metafile.use.base.format", "true"),
-        ("hoodie.datasource.write.drop.partition.columns", "true"),
     ],
 )
 def test_what_cannot_be_read_right_is_refused_for_reads_and_writes(key: str, value: str) -> None:

@@ -36,7 +36,7 @@ def test_a_name_for_one_of_ours(key: str, value: str, canonical: str, parsed: ob
         ("write.tasks", "leave it out"),
         ("read.start-commit", "hoodie.datasource.read.begin.instanttime"),
         ("read.streaming.enabled", "pudi.spark.stream_changes"),
-        ("hive_sync.mode", "sync tool"),
+        ("hive_sync.mode", "docs/catalogs.md"),
         ("index.rli.cache.size", "hoodie.index.type"),
         ("lookup.join.cache.type", "scan"),
         ("write.buffer.sort.keys", "hoodie.bulkinsert.sort.mode"),

@@ -87,6 +87,7 @@ def test_older_versions_store_the_class_and_mean_the_same(payload: str | None, v
         "hoodie.compaction.payload.class": MODELS + name,
         "hoodie.record.merge.strategy.id": {EVENT: EVENT_ID, COMMIT: COMMIT_ID, CUSTOM: PAYLOAD_ID}[mode],
         "hoodie.table.ordering.fields": ordering,
+        "hoodie.table.precombine.field": ordering,
     }
     assert stored(config) == (expected if version == 6 else {**expected, "hoodie.record.merge.mode": mode})
     merges = merge_semantics(config)
@@ -108,6 +109,7 @@ def test_older_versions_store_the_class_and_mean_the_same(payload: str | None, v
                 "hoodie.record.merge.mode": CUSTOM,
                 "hoodie.record.merge.strategy.id": OWN,
                 "hoodie.compaction.payload.class": f"{MODELS}DefaultHoodieRecordPayload",
+                "hoodie.table.precombine.field": "ts",
             },
         ),
     ],

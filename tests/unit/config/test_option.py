@@ -128,9 +128,8 @@ def test_the_most_special_declaration_of_a_key_counts() -> None:
 @pytest.mark.parametrize(
     ("key", "text"),
     [
-        ("hoodie.datasource.hive_sync.enable", "true"),
-        ("hoodie.datasource.meta.sync.enable", "true"),
-        ("hoodie.index.type", "INMEMORY"),
+        ("hoodie.datasource.hive_sync.mode", "jdbc"),
+        ("hoodie.datasource.hive_sync.bucket_sync", "true"),
         ("hoodie.write.table.version", "7"),
         ("as.of.instant", "20260101000000000"),
         ("hoodie.datasource.write.operation", "cluster"),
@@ -146,7 +145,7 @@ def test_what_is_lacking_is_refused_by_name_and_value(key: str, text: str) -> No
 def test_what_is_lacking_may_be_switched_off() -> None:
     resolve(
         {
-            "hoodie.datasource.hive_sync.enable": "false",
+            "hoodie.datasource.hive_sync.bucket_sync": "false",
             "hoodie.metadata.enable": "false",
         }
     )
@@ -172,7 +171,9 @@ def test_the_option_map_of_a_usual_job_is_taken() -> None:
             "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
             "hoodie.datasource.write.hive_style_partitioning": "true",
             "hoodie.upsert.shuffle.parallelism": "2",
-            "hoodie.datasource.hive_sync.enable": "false",
+            "hoodie.datasource.hive_sync.enable": "true",
+            "hoodie.datasource.hive_sync.mode": "hms",
+            "hoodie.datasource.hive_sync.metastore.uris": "thrift://metastore:9083",
             "hoodie.datasource.hive_sync.database": "default",
             "hoodie.embed.timeline.server": "false",
             "hoodie.clean.automatic": "true",

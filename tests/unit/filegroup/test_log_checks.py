@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient, merging_of
+from pudi.client import MetaClient, merging_of
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSlice, read_log_blocks
@@ -61,7 +61,7 @@ class Read:
     schema: pa.Schema
 
     def rows(self, storage: Any) -> list[dict[str, Any]]:
-        reader = MergedSlices(storage, self.merging, self.schema)
+        reader = MergedSlices(storage, self.merging, self.schema, history=None)
         found = reader.read(self.file_slice, self.schema.names)
         return sorted(found.to_pylist(), key=lambda row: str(row[RECORD_KEY]))
 

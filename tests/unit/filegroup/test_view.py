@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pudi.concurrency import open_lock
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSystemView, Markers, StorageListing
 from pudi.format import CommitMetadata, IOType, encode_commit_metadata
+from pudi.locks import open_lock
 from pudi.storage import open_storage
 from pudi.timeline import TimelineStore
 

@@ -22,7 +22,7 @@ from pudi.format.hashing import (
     encode_children,
     encode_ring,
 )
-from pudi.index import ConsistentBuckets
+from pudi.tagging import ConsistentBuckets
 
 HASHES = st.integers(0, MOST_HASH)
 

@@ -217,7 +217,7 @@ def read(whole: Whole, data: bytes, *, windows: bool) -> int:
     merging = Merging(rule, scope, memory=MergeMemory({"hoodie.memory.merge.max.size": 1 << 20}))
     log = LogFile("", name, len(data))
     blocks = read_log_blocks(storage, [log], scope, 0 if windows else None)  # type: ignore[arg-type]
-    versions = LogVersions(storage, merging)  # type: ignore[arg-type]
+    versions = LogVersions(storage, merging, history=None)  # type: ignore[arg-type]
     positions = bool(blocks) and all(Header.RECORD_POSITIONS in block.headers for block in blocks)
     held, buckets, records = versions.collect(blocks, whole.schema, positions=positions)
     store_positions(blocks, None)

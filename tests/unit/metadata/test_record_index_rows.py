@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pudi.action.kinds.record_index.changes import open_shards
-from pudi.action.meta_client import MetaClient
+from pudi.client.meta_client import MetaClient
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
 from pudi.format import parse_base_file, parse_log_file
 from pudi.format.hfile import encode_hfile, open_bytes
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
+from pudi.indexes.record_index.changes import open_shards
 from pudi.metadata.locations import decode_locations, encode_location
 from pudi.metadata.records import RECORD_AVRO
 from pudi.metadata.shards import LOCATIONS, RecordShards, read_shard, shard_id

@@ -7,8 +7,8 @@ import pytest
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BaseFileName
-from pudi.index import Buckets
 from pudi.plan import Operation, WriteProfile, place_buckets
+from pudi.tagging import Buckets
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 

@@ -43,6 +43,7 @@ def test_a_smaller_largest_file_size_makes_more_files() -> None:
         deduplicate=False,
         files=FileOptions(),
         max_file_bytes=20_000,
+        history=None,
     )
     storage = open_storage("memory://bulk-sizes")
     results = LocalEngine().bulk_write(LocalRecords(rows, schema), storage, spec, Context())

@@ -61,7 +61,7 @@ def told(path: str, keys: KeyGenerator) -> dict[str, ColumnBounds]:
 
 
 def read(where: str) -> ReadPlan:
-    return plan_read("t", SCHEMA, wanted=None, where=where, meta_fields=False, populated=True)
+    return plan_read("t", SCHEMA, wanted=None, where=where, meta_fields=False, populated=True, history=None)
 
 
 INTEGERS = st.sampled_from([-3, 0, 5, 40_000, 2**31 - 1, -(2**31), 2**40, 2**63 - 1])

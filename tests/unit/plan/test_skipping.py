@@ -72,7 +72,9 @@ class Index:
 
 
 def plan(where: str, slices: Sequence[FileSlice], schema: pa.Schema, **more: Any) -> ReadPlan:
-    made = plan_read("t", schema, wanted=None, where=where, meta_fields=False, populated=False, **more)
+    made = plan_read(
+        "t", schema, wanted=None, where=where, meta_fields=False, populated=False, **{"history": None, **more}
+    )
     return replace(made, slices=tuple(slices))
 
 

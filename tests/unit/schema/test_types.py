@@ -145,7 +145,7 @@ def test_spark_types_that_become_others(kind: str, arrow: pa.DataType) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["void", "interval day to second", "variant", "decimal(39,0)", "decimal(5,6)", 7, None, {"type": "udt"},
+    ["interval day to second", "variant", "decimal(39,0)", "decimal(5,6)", 7, None, {"type": "udt"},
      {"type": "map", "keyType": "integer", "valueType": "string", "valueContainsNull": True}, {"type": "array"},
      {"type": "struct"}],
     ids=str,
@@ -153,6 +153,13 @@ def test_spark_types_that_become_others(kind: str, arrow: pa.DataType) -> None:
 def test_spark_types_without_a_home_are_refused_by_name(kind: object) -> None:
     with pytest.raises(SchemaError, match="'c"):
         spark_struct_to_arrow(struct(kind))
+
+
+def test_void_is_a_type_of_data_and_of_no_column() -> None:
+    found = spark_struct_to_arrow(struct({"type": "array", "elementType": "void", "containsNull": False}))
+    assert found.field("c").type == pa.list_(pa.field("element", pa.null()))
+    with pytest.raises(SchemaError, match=r"'c\.element' has type null"):
+        normalise(found)
 
 
 @pytest.mark.parametrize(

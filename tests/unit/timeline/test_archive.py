@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pudi.action import MetaClient
-from pudi.concurrency import open_lock
+from pudi.client import MetaClient
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import CorruptError
 from pudi.format import (
@@ -21,6 +20,7 @@ from pudi.format import (
     encode_commit_metadata,
     encode_requested_replace_metadata,
 )
+from pudi.locks import open_lock
 from pudi.storage import CountingStorage, open_storage
 from pudi.timeline import Timeline, TimelineStore
 from support.golden import Golden

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from pudi.concurrency import open_lock
 from pudi.context import Context, ManualClock
 from pudi.errors import ConflictError, InvalidArgumentError, TableExistsError
 from pudi.format import Action, State
+from pudi.locks import open_lock
 from pudi.storage import open_storage
 from pudi.timeline import Timeline, TimelineStore, parse_time
 

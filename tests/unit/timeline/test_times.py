@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.config import resolve
 from pudi.context import Context, ManualClock
 from pudi.format import Action, instant_to_millis

@@ -190,6 +190,14 @@ class LocalEngine:
         return self._map(storage, run, tasks)
 
     @property
+    def spark_version(self) -> str:
+        """No session."""
+        return ""
+
+    def check_ready(self, table: str) -> None:
+        """Tasks run in this process; see `pudi.task.engine.Engine`."""
+
+    @property
     def counts_separately(self) -> bool:
         """Records are in memory, and counted."""
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,20 @@ from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.plan import MergeUpsert
-from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
+from pudi.plan.merge import (
+    AMBIGUOUS,
+    MOVES,
+    SOURCE,
+    TARGET,
+    MergeClause,
+    MergeJoin,
+    MergeKind,
+    MergeStage,
+    NewestRows,
+)
 from pudi.plan.read import ReadPlan
-from pudi.schema import META_FIELDS, conform, incoming, normalise
+from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise
+from pudi.schema.arrays import take
 from pudi.task import SliceReader
 
 _PAIRS_AT_ONCE = 1 << 18
@@ -46,8 +57,7 @@ class MergedRows:
 def source_of(rows: pa.Table, table: str, known: Callable[[], pa.Schema]) -> tuple[pa.Table, pa.Schema]:
     """Rows to merge in pudi's types, without meta fields, and their columns; see `Engine.merge_source`."""
     rows = rows.select([name for name in rows.column_names if name not in META_FIELDS])
-    untyped = any(pa.types.is_null(kind) or pa.types.is_uint64(kind) for kind in rows.schema.types)
-    schema = incoming(rows.schema, known()) if untyped else normalise(rows.schema)
+    schema = incoming(rows.schema, known()) if any(map(is_untyped, rows.schema.types)) else normalise(rows.schema)
     return conform(rows, schema, table=table), schema
 
 
@@ -63,6 +73,8 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     Raises:
         InvalidArgumentError: several source rows match one of the table, or an update would move a row.
     """
+    if join.newest is not None:
+        source = _newest(source, join.newest)
     keys = _keys_of(source, join)
     read = _within(join, keys)
     reader = SliceReader(storage, read)
@@ -71,15 +83,23 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
         rows = pa.Table.from_batches(reader.read(file_slice), schema=read.output_schema)
         return _matches(rows, source, keys, join)
 
+    if join.computes(MergeStage.PAIRS) or join.computes(MergeStage.NOT_MATCHED_BY_SOURCE):
+        spread = map  # what computes them does one thing after the other
     found = list(spread(find, read.slices)) if source.num_rows or join.unsourced else []
     made = []
     met = np.zeros(source.num_rows, dtype=bool)
+    matched = []
     for target, source_rows, others in found:
         met[source_rows] = True
-        joined = pa.table({TARGET: _struct(target), SOURCE: _struct(source.take(pa.array(source_rows)))})
-        made += _apply(join.matched, joined, join) + others
-    if join.not_matched and not met.all():
-        made += _apply(join.not_matched, pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))}), join)
+        matched.append(pa.table({TARGET: _struct(target), SOURCE: _struct(source.take(pa.array(source_rows)))}))
+        made += others
+    if matched and join.computes(MergeStage.MATCHED):
+        matched = [pa.concat_tables(matched)]
+    for joined in matched:
+        made += _apply(MergeStage.MATCHED, joined, join)
+    if not met.all():
+        new = pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))})
+        made += _apply(MergeStage.NOT_MATCHED, new, join)
     return MergedRows(pa.concat_tables(made) if made else join.schema.empty_table(), read)
 
 
@@ -94,6 +114,23 @@ def merge_records(source: pa.Table, merge: MergeUpsert) -> pa.Table:
         column = pa.nulls(rows.num_rows, field.type) if given is None else evaluate_all(given, rows)
         made.append(column if column.type == field.type else column.cast(field.type))
     return pa.table(made, schema=pa.schema([f.with_nullable(True) for f in merge.schema]))
+
+
+def _newest(source: pa.Table, newest: NewestRows) -> pa.Table:
+    """Return the rows of a source that count."""
+    numbered = source.select(newest.keys).append_column("_pudi_rank", _numbers(source.num_rows))
+    if numbered.group_by(list(newest.keys)).aggregate([]).num_rows == source.num_rows:
+        return source
+    columns: list[Any] = []
+    for name in newest.ordering:
+        columns += [source[name].is_valid().cast(pa.int8()), source[name]]
+    ranked = pa.table([*columns, numbered["_pudi_rank"]], names=list(map(str, range(len(columns) + 1))))
+    order = pc.sort_indices(ranked, [(name, "ascending") for name in ranked.column_names]).to_numpy()
+    ranks = np.empty(source.num_rows, dtype=np.int64)
+    ranks[order] = np.arange(source.num_rows)
+    numbered = numbered.set_column(len(newest.keys), "_pudi_rank", pa.array(ranks))
+    last = numbered.group_by(list(newest.keys), use_threads=False).aggregate([("_pudi_rank", "max")])
+    return take(source, np.sort(order[last["_pudi_rank_max"].to_numpy()]))
 
 
 def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:
@@ -147,13 +184,15 @@ def _pairs(rows: pa.Table, source: pa.Table, keys: pa.Table, join: MergeJoin) ->
         ]
     if join.condition is None:
         return blocks[0]
-    named = {(side, name) for side, name, *_ in (column.path for column in leaf_columns(join.condition))}
-    mine = rows.select([name for name in rows.column_names if (TARGET, name) in named])
-    theirs = source.select([name for name in source.column_names if (SOURCE, name) in named])
+    named = {column.path[:2] for column in leaf_columns(join.condition)}
+    whole = join.computes(MergeStage.PAIRS)
+    mine = rows.select([name for name in rows.column_names if whole or (TARGET, name) in named])
+    theirs = source.select([name for name in source.column_names if whole or (SOURCE, name) in named])
     found = []
     for places, numbers in blocks:
         both = {TARGET: _struct(mine.take(pa.array(places))), SOURCE: _struct(theirs.take(pa.array(numbers)))}
         table = pa.table({side: column for side, column in both.items() if column.type.num_fields})
+        table = join.with_computed(table, MergeStage.PAIRS)
         kept = np.array(pc.fill_null(evaluate_all(join.condition, table), False), dtype=bool)
         found.append((places[kept], numbers[kept]))
     return np.concatenate([places for places, _ in found]), np.concatenate([numbers for _, numbers in found])
@@ -164,18 +203,23 @@ def _matches(
 ) -> tuple[pa.Table, np.ndarray, list[pa.Table]]:
     """Rows of a slice that match, each with the number of its source row, and the records made of its other rows."""
     places, source_rows = _pairs(rows, source, keys, join)
-    if len(np.unique(places)) < len(places):
+    if join.matched and len(np.unique(places)) < len(places):
         raise InvalidArgumentError(AMBIGUOUS, table=join.read.table)
     others: list[pa.Table] = []
     if join.unsourced:
         left = np.ones(rows.num_rows, dtype=bool)
         left[places] = False
-        others = _apply(join.unsourced, pa.table({TARGET: _struct(rows.filter(pa.array(left)))}), join)
-    return rows.take(pa.array(places)), source_rows, others
+        unmet = pa.table({TARGET: _struct(rows.filter(pa.array(left)))})
+        others = _apply(MergeStage.NOT_MATCHED_BY_SOURCE, unmet, join)
+    return take(rows, places), source_rows, others
 
 
-def _apply(clauses: Sequence[MergeClause], joined: pa.Table, join: MergeJoin) -> list[pa.Table]:
-    """The records of each clause, of the rows that none before it took."""
+def _apply(stage: MergeStage, joined: pa.Table, join: MergeJoin) -> list[pa.Table]:
+    """The records of each clause of a stage, of the rows that none before it took."""
+    clauses = join.clauses(stage)
+    if not clauses or not joined.num_rows:
+        return []
+    joined = join.with_computed(joined, stage)
     made = []
     left = np.ones(joined.num_rows, dtype=bool)
     for clause in clauses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pyarrow.compute as pc
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
+from pudi.record import without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
+from pudi.schema.arrays import take_column
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec, RepeatedKeysError
 from pudi.task.partition import TaggedPartition, only_known, only_new, profile
@@ -29,7 +32,7 @@ def to_arrow(data: object, table: str) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if hasattr(data, "iloc") and hasattr(data, "dtypes"):  # pandas: its stream would carry the index along
-        return pa.Table.from_pandas(data, preserve_index=False)
+        return _of_pandas(data, table)
     if hasattr(data, "__arrow_c_stream__"):
         return _without_empty_chunks(pa.table(data))
     raise InvalidArgumentError(
@@ -37,6 +40,21 @@ def to_arrow(data: object, table: str) -> pa.Table:
         "a Spark DataFrame, or anything else that offers an Arrow stream",
         table=table,
     )
+
+
+def _of_pandas(data: Any, table: str) -> pa.Table:
+    twice = sorted({str(name) for name in data.columns[data.columns.duplicated()]})
+    if twice:
+        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=table)
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:  # mixed objects, sparse columns: pandas' own types
+        what = " ".join(map(str, error.args))
+        if isinstance(error, UnicodeError):  # pandas doesn't say in which column, and no terminal shows the character
+            what = "a text has half of a surrogate pair, which is no character"
+        raise SchemaError(
+            f"the pandas frame can't become an Arrow table: {what}; cast the column", table=table
+        ) from error
 
 
 def _without_empty_chunks(rows: pa.Table) -> pa.Table:
@@ -63,7 +81,7 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
         if twice:
             raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=spec.table)
         present = [f.name for f in wanted if f.name in rows.column_names]
-        rows = conform(rows.select(present), pa.schema(wanted), table=spec.table)
+        rows = conform(rows.select(present), pa.schema(wanted), table=spec.table, promoted=spec.as_text)
     else:
         rows = conform(rows, spec.schema, table=spec.table, evolved=True)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)
@@ -71,6 +89,7 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
         keys = pc.coalesce(stored, keys)
     if spec.keys_only:
         return pa.table([keys, partitions], names=[RECORD_KEY, PARTITION_PATH])
+    rows = without_empty_texts(rows, spec.keys, spec.schema)
     return rows.add_column(0, RECORD_KEY, keys).add_column(1, PARTITION_PATH, partitions)
 
 
@@ -92,7 +111,7 @@ def take_rows(rows: pa.Table, places: pa.Array) -> pa.Table:
     for column in rows.columns:
         memory = tuple(_memory(chunk) for chunk in column.chunks) if column.type == pa.string() else len(columns)
         if memory not in taken:
-            taken[memory] = column.take(places)
+            taken[memory] = take_column(column, places)
         columns.append(taken[memory])
     return pa.table(columns, schema=rows.schema)
 

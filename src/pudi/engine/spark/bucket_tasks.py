@@ -14,10 +14,10 @@ from pudi.engine.spark.fingerprint import NO_RECORDS
 from pudi.engine.spark.session import task_ids
 from pudi.engine.spark.tasks import FileTasks, WorkerCheck, answer, failure, steps, unique_id
 from pudi.errors import PudiError
-from pudi.index import Buckets
 from pudi.plan import FileTask, WriteSpec
 from pudi.record import check_paths
 from pudi.schema import PARTITION_PATH
+from pudi.tagging import Buckets
 from pudi.task.groups import groups_of
 
 

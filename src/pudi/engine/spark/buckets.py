@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pudi.engine.spark.columns import BUCKET
 from pudi.engine.spark.session import functions
-from pudi.index import AnyBuckets, Buckets
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.tagging import AnyBuckets, Buckets
 from pudi.task.groups import groups_of
 
 

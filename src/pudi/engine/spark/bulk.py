@@ -1,4 +1,4 @@
-"""Which Spark task writes which records of a bulk insert, in which order, and whether all of them came there."""
+"""Spread the records of a bulk insert over Spark tasks, in order, and check that all of them arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Spark engine asks of an engine in the driver's own process, which takes small work over."""
+"""Work that the Spark engine leaves to an engine in the driver's process, because it is small."""
 
 from __future__ import annotations
 

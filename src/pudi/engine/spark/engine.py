@@ -30,8 +30,8 @@ from pudi.engine.spark.rows import SparkRows
 from pudi.engine.spark.session import can_observe, in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, finds_movers, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
+from pudi.engine.spark.workers import check_workers
 from pudi.errors import PudiError, UnavailableError
-from pudi.index import Buckets
 from pudi.plan import (
     Change,
     FileTask,
@@ -45,6 +45,7 @@ from pudi.plan import (
     WriteSpec,
 )
 from pudi.schema import RECORD_KEY
+from pudi.tagging import Buckets
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
 from pudi.task.engine import EvaluatedAgainError, InputSpec, Waiting, Weighed
 from pudi.task.write import LEAVING
@@ -192,8 +193,7 @@ class SparkEngine:
 
     def merge_source(self, data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[Any, pa.Schema]:
         """Rows to merge; see `pudi.task.engine.Engine`."""
-        del known  # frames have types
-        return source_of(data, table)
+        return source_of(data, table, known)
 
     def merge_rows(self, source: Any, storage: Storage, join: MergeJoin) -> MergedRows:
         """The records that a merge writes; see `pudi.task.engine.Engine`."""
@@ -242,6 +242,15 @@ class SparkEngine:
         return [result for answer in answers for result in answer.results]
 
     @property
+    def spark_version(self) -> str:
+        """The session's."""
+        return str(self.spark.version)
+
+    def check_ready(self, table: str) -> None:
+        """Run a task in a worker, once in a session; see `pudi.task.engine.Engine`."""
+        check_workers(self.spark, table)
+
+    @property
     def counts_separately(self) -> bool:
         """Counting is a query of its own; the records are cached for it."""
         return can_observe(self.spark)
@@ -276,7 +285,7 @@ class SparkEngine:
         return found.selectExpr(TASK, ARRIVAL, HASH, RECORD_KEY, *leaving, *data)
 
     def _groups(self, weight: int) -> int:
-        """How many Spark tasks files of that weight are spread over."""
+        """Return the number of Spark tasks for files of some weight."""
         with spark_errors("", "asking for its settings"):
             wanted = str(self.spark.conf.get("spark.sql.shuffle.partitions", "200"))
         most = max(_MOST_GROUPS, int(wanted) if wanted.isdigit() else 0)

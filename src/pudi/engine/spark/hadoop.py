@@ -79,7 +79,7 @@ def _s3a_options(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _gs_options(names: Mapping[str, str]) -> dict[str, str]:
-    """By the names of version 2 of Google's connector and of version 3."""
+    """Return the options of Google's connector, by their names in versions 2 and 3."""
     key_file = names.get("service_account") or names.get("service_account_path")
     if key_file is None:
         return {}

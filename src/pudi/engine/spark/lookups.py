@@ -17,10 +17,10 @@ from pudi.engine.spark.read_tasks import task_count
 from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import column_in_workers, functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
-from pudi.index import Index
 from pudi.metadata.shards import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.storage import executor_of
+from pudi.tagging import Index
 from pudi.task import KeySearch, key_finder
 from pudi.task.global_index import newer_than_stored
 from pudi.task.groups import groups_of
@@ -96,7 +96,7 @@ class Bins:
 
 
 def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
-    """Where keys are: rows of `LOCATION_SCHEMA`.
+    """Look keys up in files; return rows of `LOCATION_SCHEMA`.
 
     Args:
         keyed: frame with partition path and record key.
@@ -112,11 +112,11 @@ def look_up(keyed: Any, storage: Storage, bins: Bins, search: KeySearch) -> Any:
         numbers = sql.element_at(sql.from_json(text, "MAP<STRING, ARRAY<INT>>"), sql.col(PARTITION_PATH))
     spread = keyed.select(PARTITION_PATH, RECORD_KEY, sql.explode(numbers).alias(_BIN))
     placed = _salted(spread, len(bins.slices), len(bins.slices)).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return in_workers(placed, LookupTasks(storage, bins, search.index).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, LookupTasks(storage, bins, search.index).run, struct_of(LOCATION_SCHEMA))
 
 
 def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlice]) -> Any:
-    """Where keys are by the record index: rows of `LOCATION_SCHEMA`.
+    """Look keys up in the record index; return rows of `LOCATION_SCHEMA`.
 
     Args:
         keyed: frame with partition path and record key.
@@ -131,7 +131,7 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
     shards = max(1, len(records.slices))
     tasks = task_count(shards, _INDEX_WEIGHT * sum(s.size for s in records.slices))
     placed = _salted(numbered, shards, tasks).select(_BIN, PARTITION_PATH, RECORD_KEY)
-    return in_workers(placed, RecordTasks(records, known).run, _spark(LOCATION_SCHEMA))
+    return in_workers(placed, RecordTasks(records, known).run, struct_of(LOCATION_SCHEMA))
 
 
 def is_small(records: RecordShards) -> bool:
@@ -169,10 +169,20 @@ def older_than_stored(found: Any, storage: Storage, slices: Sequence[FileSlice],
         slices: the slices that they were found in.
         search: how versions are compared.
     """
-    count = max(1, min(len(slices), _MOST_BINS))
-    spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {count}) AS INT) AS {_BIN}")
-    placed = _salted(spread, count, count).drop(_BIN, _SALT)
-    return in_workers(placed, CompareTasks(storage, tuple(slices), search).run, _spark(GONE_SCHEMA))
+    placed = by_file_group(found, len(slices))
+    return in_workers(placed, CompareTasks(storage, tuple(slices), search).run, struct_of(GONE_SCHEMA))
+
+
+def by_file_group(found: Any, count: int) -> Any:
+    """Bring the rows of each file group to one task.
+
+    Args:
+        found: frame with partition path and file id.
+        count: number of file groups.
+    """
+    tasks = max(1, min(count, _MOST_BINS))
+    spread = found.selectExpr("*", f"CAST(pmod(hash({PARTITION_PATH}, {FILE_ID}), {tasks}) AS INT) AS {_BIN}")
+    return _salted(spread, tasks, tasks).drop(_BIN, _SALT)
 
 
 def _salted(frame: Any, bins: int, tasks: int) -> Any:
@@ -182,7 +192,8 @@ def _salted(frame: Any, bins: int, tasks: int) -> Any:
     return frame.selectExpr("*", salt).repartition(tasks, _SALT)
 
 
-def _spark(schema: pa.Schema) -> Any:
+def struct_of(schema: pa.Schema) -> Any:
+    """Return the StructType of an Arrow schema."""
     return struct_type(json.loads(arrow_to_spark_json(schema)))
 
 

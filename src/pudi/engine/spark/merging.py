@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -12,26 +12,32 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.reader import read_frame
+from pudi.engine.spark.records import typed
 from pudi.engine.spark.session import check_session, functions, memory_and_disk, spark_errors, struct_type
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, naming
 from pudi.expr import Expr, to_spark_sql
 from pudi.expr.tree import Literal
 from pudi.merge import DELETED
 from pudi.plan import MergeUpsert, ReadPlan
-from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind
-from pudi.schema import META_FIELDS, arrow_to_spark_json, spark_struct_to_arrow
+from pudi.plan.merge import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind, MergeStage
+from pudi.schema import META_FIELDS, arrow_to_spark_json, is_untyped, normalise, spark_struct_to_arrow
 from pudi.schema.spark_types import quote
 
-_SOURCE_ROW, _TARGET_ROW, _CLAUSE = "_pudi_source_row", "_pudi_target_row", "_pudi_clause"
+_SOURCE_ROW, _TARGET_ROW, _CLAUSE, _PLACE = "_pudi_source_row", "_pudi_target_row", "_pudi_clause", "_pudi_place"
 
 
-def source_of(data: Any, table: str) -> tuple[Any, pa.Schema]:
-    """A frame to merge, without meta fields, and its columns in Arrow's types."""
+def source_of(data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[Any, pa.Schema]:
+    """A frame to merge, without meta fields, and its columns in Arrow's types; see `Engine.merge_source`."""
     check_session(data.sparkSession)
     with spark_errors(table, "looking at the source's columns"):
         names = [name for name in data.columns if name not in META_FIELDS]
         frame = data.select(*(quote(name) for name in names))
-        return frame, spark_struct_to_arrow(frame.schema.json())
+        given = spark_struct_to_arrow(frame.schema.json())
+    if not any(is_untyped(field.type) for field in given):
+        return frame, given
+    frame, given = typed(frame, given, known())
+    with naming(None, table):
+        return frame, normalise(given)
 
 
 @dataclass(slots=True)
@@ -92,6 +98,11 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         sql.struct(*(sql.col(quote(name)) for name in source.columns)).alias(SOURCE),
         sql.monotonically_increasing_id().alias(_SOURCE_ROW),
     )
+    if join.newest is not None:
+        keys = ", ".join(f"{SOURCE}.{quote(name)}" for name in join.newest.keys)
+        ordering = "".join(f"{SOURCE}.{quote(name)} DESC NULLS LAST, " for name in join.newest.ordering)
+        place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {ordering}{_SOURCE_ROW} DESC)"
+        rows = rows.select("*", sql.expr(place).alias(_PLACE)).where(f"{_PLACE} = 1").drop(_PLACE)
     rows = merged.keep(rows)
     merged.read = join.within(_spans(sql, rows, join))
     target = read_frame(storage, merged.read, source.sparkSession)
@@ -99,23 +110,40 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
         sql.struct(*(sql.col(quote(name)) for name in target.columns)).alias(TARGET),
         sql.monotonically_increasing_id().alias(_TARGET_ROW),
     )
-    same = "<=>" if join.nulls_match else "="
-    pairs = [f"{TARGET}.{quote(t)} {same} {SOURCE}.{quote(s)}" for t, s in join.on]
-    equal = " AND ".join(pairs if join.condition is None else [*pairs, f"({to_spark_sql(join.condition)})"])
-    matched = stored.join(rows, sql.expr(equal), "inner")
-    matched = merged.keep(matched.select("*", sql.expr(_choice(join.matched)).alias(_CLAUSE)))
+    if join.unsourced and join.computes(MergeStage.PAIRS):
+        stored = merged.keep(stored)  # numbers of rows of another reading of the table may differ
+    matched, equal = _matches(sql, stored, rows, join)
+    matched = merged.keep(_chosen(sql, matched, join, MergeStage.MATCHED))
     _check(matched, join)
     parts = [_records(sql, matched, join, join.matched)] if join.matched else []
     if join.not_matched:
         new = rows.join(matched.select(_SOURCE_ROW), _SOURCE_ROW, "left_anti")
-        new = new.select("*", sql.expr(_choice(join.not_matched)).alias(_CLAUSE))
+        new = _chosen(sql, new, join, MergeStage.NOT_MATCHED)
         parts.append(_records(sql, new, join, join.not_matched))
     if join.unsourced:
-        # By keys, not by numbers of rows: those of another reading of the table may differ.
-        unmet = stored.join(rows, sql.expr(equal), "left_anti")
-        unmet = unmet.select("*", sql.expr(_choice(join.unsourced)).alias(_CLAUSE))
+        met = (rows, equal) if equal is not None else (matched.select(_TARGET_ROW), _TARGET_ROW)
+        unmet = _chosen(sql, stored.join(*met, "left_anti"), join, MergeStage.NOT_MATCHED_BY_SOURCE)
         parts.append(_records(sql, unmet, join, join.unsourced))
     merged.data = reduce(lambda one, more: one.unionByName(more), parts)
+
+
+def _matches(sql: Any, stored: Any, rows: Any, join: MergeJoin) -> tuple[Any, Any]:
+    """The pairs of rows that match, and their condition; None for it where computed columns decide."""
+    same = "<=>" if join.nulls_match else "="
+    pairs = [f"{TARGET}.{quote(t)} {same} {SOURCE}.{quote(s)}" for t, s in join.on]
+    condition = [] if join.condition is None else [f"({to_spark_sql(join.condition)})"]
+    if not join.computes(MergeStage.PAIRS):
+        equal = sql.expr(" AND ".join([*pairs, *condition]))
+        return stored.join(rows, equal, "inner"), equal
+    both = stored.join(rows, sql.expr(" AND ".join(pairs)), "inner") if pairs else stored.crossJoin(rows)
+    names = both.columns
+    return join.with_computed(both, MergeStage.PAIRS).where(" AND ".join(condition)).select(*names), None
+
+
+def _chosen(sql: Any, rows: Any, join: MergeJoin, stage: MergeStage) -> Any:
+    """The rows of a stage with the number of the clause that takes each."""
+    clauses = join.clauses(stage)
+    return join.with_computed(rows, stage).select("*", sql.expr(_choice(clauses)).alias(_CLAUSE))
 
 
 def _spans(sql: Any, rows: Any, join: MergeJoin) -> dict[str, tuple[object, object]]:
@@ -145,7 +173,7 @@ def _choice(clauses: Sequence[MergeClause]) -> str:
 
 
 def _check(matched: Any, join: MergeJoin) -> None:
-    if matched.groupBy(_TARGET_ROW).count().where("count > 1").limit(1).collect():
+    if join.matched and matched.groupBy(_TARGET_ROW).count().where("count > 1").limit(1).collect():
         raise InvalidArgumentError(AMBIGUOUS, table=join.read.table)
     moves = [
         f"({_CLAUSE} = {n} AND NOT coalesce({to_spark_sql(c.same)}, FALSE))"

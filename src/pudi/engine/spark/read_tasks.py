@@ -1,4 +1,4 @@
-"""What reads files inside Spark's Python workers, where Spark's own reader can't: numbers of slices in, rows out."""
+"""Read file slices inside Spark's Python workers, where Spark's own reader can't."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from pudi.engine.spark.kept_types import kept_column
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError, UnavailableError
-from pudi.record import check_paths, spark_key_columns
-from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, spark_struct_to_arrow
+from pudi.record import EMPTY_TEXTS, check_paths, null_texts, spark_key_columns
+from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.task.engine import InputSpec, RepeatedKeysError
 
@@ -30,7 +30,7 @@ _ARROW_OVERHEAD = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What was counted of some records.
+    """Counts of some records.
 
     Attributes:
         records: how many.
@@ -93,11 +93,22 @@ class SparkRecords:
         frame = frame.selectExpr(
             f"CAST({key} AS STRING) AS {RECORD_KEY}",
             f"CAST({path} AS STRING) AS {PARTITION_PATH}",
-            *([] if self.spec.keys_only else [quote(name) for name in self.spec.schema.names]),
+            *self._stored(),
         )
         if self.spec.buckets is None:
             return frame
         return frame.withColumn(BUCKET, bucket_numbers(frame, self.spec.buckets))
+
+    def _stored(self) -> list[str]:
+        """The table's columns as they are stored; see `null_texts`."""
+        nulls = set(null_texts(self.spec.keys, self.spec.schema))
+        empty = ", ".join(f"'{text}'" for text in EMPTY_TEXTS)
+        return [
+            f"CASE WHEN {quote(name)} NOT IN ({empty}) THEN {quote(name)} END AS {quote(name)}"
+            if name in nulls
+            else quote(name)
+            for name in ([] if self.spec.keys_only else self.spec.schema.names)
+        ]
 
     def _combined(self, keyed: Any) -> Any:
         """The winners among versions of one key, where a global index asks for that; see `latest_per_key`."""
@@ -244,7 +255,7 @@ def to_bytes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def columns_of_data(names: Sequence[str]) -> list[str]:
-    """What selects columns of the table from keyed records, by their names."""
+    """Return the expressions that select the table's columns from keyed records, by name."""
     return [f"{DATA}.{quote(name)}" for name in names]
 
 
@@ -259,6 +270,7 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
     spec.check_stored_keys(data.columns)
     with spark_errors(spec.table, "looking at the data's columns"):
         given = spark_struct_to_arrow(_columns(data, spec))
+    data, given = typed(data, given, spec.schema)
     spec = spec.evolved(given)
     wanted = _wanted(spec)
     conform(
@@ -266,14 +278,37 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
         wanted,
         table=spec.table,
         evolved=not spec.keys_only,
+        promoted=spec.as_text,
     )
     stored = [f"CAST({RECORD_KEY} AS STRING) AS {_STORED_KEY}"] if spec.stored_keys else []
     return SparkRecords(data.selectExpr(*stored, *(_column(field, given, spec) for field in wanted)), spec)
 
 
+def typed(data: Any, given: pa.Schema, known: pa.Schema) -> tuple[Any, pa.Schema]:
+    """Cast void columns, and columns with void inside, to the table's types where the table has the column.
+
+    Args:
+        data: a frame.
+        given: its columns.
+        known: the table's columns.
+
+    Returns:
+        The frame, and its columns now.
+    """
+    voids = {field.name for field in given if field.name in known.names and is_untyped(field.type)}
+    if not voids:
+        return data, given
+    made = incoming(pa.schema([field for field in given if field.name in voids]), known)
+    columns = {f.name: f"CAST({quote(f.name)} AS {arrow_to_spark_type(f)}) AS {quote(f.name)}" for f in made}
+    frame = data.selectExpr(*(columns.get(name, quote(name)) for name in data.columns))
+    return frame, pa.schema([made.field(f.name) if f.name in voids else f for f in given])
+
+
 def _column(field: pa.Field, given: pa.Schema, spec: InputSpec) -> str:
     """A column of the data as it is, in the table's type where that is kept, null where the data lacks it."""
     if field.name in given.names:
+        if field.name in spec.as_text and not given.field(field.name).type.equals(field.type):
+            return f"CAST({quote(field.name)} AS STRING) AS {quote(field.name)}"
         cast = kept_column(field, given.field(field.name).type) if field.name in spec.kept_columns else None
         return cast or quote(field.name)
     return f"CAST(NULL AS {arrow_to_spark_type(field)}) AS {quote(field.name)}"

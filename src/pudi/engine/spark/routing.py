@@ -1,4 +1,4 @@
-"""Where each record goes: a write plan in, look-up rows for Spark and the place of each task in one exchange out."""
+"""Route records to tasks in one exchange: from a write plan, make look-up rows for Spark and a place for each task."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _cells(tasks: Sequence[int], upper: Sequence[int]) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which Spark task runs which file tasks.
+    """Assignment of file tasks to Spark tasks.
 
     Attributes:
         partitions: number of Spark tasks.
@@ -142,7 +142,7 @@ class Placement:
 
 
 def salts(partitions: int) -> list[int]:
-    """For each of `partitions` partitions, an int that `repartition(partitions, column)` puts there.
+    """Return, for each of `partitions` partitions, an int that `repartition(partitions, column)` puts there.
 
     Spark places a row by `pmod(murmur3_x86_32(value, seed 42), partitions)` (HashPartitioning, Murmur3Hash). A wrong
     guess would cost balance, not correctness: equal salts always meet.

@@ -45,7 +45,7 @@ _JAVA_OF_SPARK = {3: 8, 4: 17}
 """Oldest Java by Spark's major version (Spark's own release notes)."""
 
 _OBSERVED_SECONDS = 30
-"""How long to wait for what Spark has observed, after the query."""
+"""Seconds to wait after a query for what Spark has observed."""
 _MOST_TEXTS = 200_000
 """Maximum number of texts in memory in a task that computes a column from them."""
 
@@ -130,7 +130,7 @@ def in_workers(frame: Any, run: Callable[[Iterable[Any]], Iterator[Any]], schema
 
 @dataclass(frozen=True, slots=True)
 class _WorkerCode:
-    """What each task in a Python worker begins with."""
+    """Begin a task in a Python worker."""
 
     code: Callable[[Iterable[Any]], Iterator[Any]]
 
@@ -167,7 +167,7 @@ def column_in_workers(frame: Any, run: Callable[[Sequence[pa.Array]], Sequence[p
 
 
 def prepare_worker() -> None:
-    """What each task in a Python worker begins with."""
+    """Begin a task in a Python worker."""
     _forget_zip_finders()
     _keep_modules_from_collector()
 
@@ -263,6 +263,17 @@ def spark_errors(table: str, doing: str) -> Iterator[None]:
         raise _translated(error, table, doing) from error
 
 
+@contextmanager
+def sql_errors() -> Iterator[None]:
+    """Turn what Spark says of SQL that it can't read or resolve into `InvalidArgumentError`."""
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - optional
+
+    try:
+        yield
+    except (AnalysisException, ParseException) as error:
+        raise InvalidArgumentError(f"Spark: {str(error).strip().splitlines()[0]}") from error
+
+
 def _error_types() -> tuple[type[Exception], ...]:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - optional
 
@@ -287,6 +298,14 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
             f"Spark's workers have no Python package {missing[1]}: they run PYSPARK_PYTHON, or the first python3 on "
             f"PATH. On one machine set PYSPARK_PYTHON={sys.executable} before the session starts (or activate the "
             "environment); on a cluster install pudi on every node, or ship it with spark.archives (venv-pack)",
+            table=table,
+        )
+    if _OTHER_PYTHON.search(text):
+        return SetupError(
+            f"Spark's workers can't run Python as the driver does ({_cause(text)}): they run PYSPARK_PYTHON, or the "
+            f"first python3 on PATH, which must be of the driver's version. On one machine set "
+            f"PYSPARK_PYTHON={sys.executable} before the session starts; on a cluster install this Python on every "
+            "node, or ship it with spark.archives (venv-pack)",
             table=table,
         )
     other = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
@@ -316,6 +335,8 @@ def _translated(error: Exception, table: str, doing: str) -> PudiError:
     return UnavailableError(f"Spark failed while {doing}: {_cause(text)}", table=table)
 
 
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH|Cannot run program|Python in worker has different version")
+"""Texts of Spark's errors for a worker whose Python isn't there or is of another version than the driver's."""
 _UNPARSED = (
     "CANNOT_PARSE_JSON_FIELD",
     "Cannot parse field name",

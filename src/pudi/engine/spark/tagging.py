@@ -1,4 +1,4 @@
-"""Which file group holds each record's key: keyed records and file slices in, records with file ids and counts out."""
+"""Tag keyed records with the file group that holds their key, and count them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH, THERE
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
+from pudi.engine.spark.live_places import live_places
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
     Bins,
@@ -28,12 +29,12 @@ from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
 from pudi.filegroup import FileSlice
-from pudi.index import AnyBuckets
 from pudi.merge import DELETED
 from pudi.metadata.shards import RecordShards
 from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
 from pudi.schema.spark_types import quote
+from pudi.tagging import AnyBuckets
 from pudi.task import KeyLookup, KeySearch
 from pudi.task.write import LEAVING
 
@@ -112,7 +113,7 @@ def tag(records: SparkRecords, storage: Storage, lookups: Sequence[KeyLookup], s
             return SparkTagged(records, records.keyed)
         if search.index.is_global:
             return _tag_global(records, storage, lookups, search)
-        located = _located(records, storage, lookups, search)
+        located = live_places(records, _located(records, storage, lookups, search), storage, lookups, search)
         return SparkTagged(records, _placed(records, located, PARTITION_PATH, RECORD_KEY).drop(THERE))
 
 
@@ -207,7 +208,7 @@ def _tag_global(
         placed = _placed_by_index(records, search.records, [lookup.file_slice for lookup in lookups])
         located = placed.where(f"{FILE_ID} IS NOT NULL").selectExpr(f"{THERE} AS {PARTITION_PATH}", RECORD_KEY, FILE_ID)
     else:
-        located = _located(records, storage, lookups, search)
+        located = live_places(records, _located(records, storage, lookups, search), storage, lookups, search)
         placed = _placed(records, located, RECORD_KEY)
     deleted = f"coalesce({DATA}.{quote(DELETED)}, false)" if _marks_deletes(search) else "false"
     tagged = _kept(records, placed, search, deleted)
@@ -252,7 +253,7 @@ def _carried(keyed: Any) -> list[str]:
 
 
 def _targets(deleted: str) -> str:
-    """Where one record goes, which may move: an array of partition path, `FILE_ID` and `LEAVING`."""
+    """Return the places of one record that may move: an array of partition path, `FILE_ID` and `LEAVING`."""
 
     def target(partition: str, file_id: str, leaving: str) -> str:
         return f"named_struct('{PARTITION_PATH}', {partition}, '{FILE_ID}', {file_id}, '{LEAVING}', {leaving})"

@@ -1,4 +1,4 @@
-"""What runs inside Spark's Python workers: Arrow batches of records in; files, and one row of statistics each, out."""
+"""Run file tasks inside Spark's Python workers: write Arrow batches to files, return a row of statistics for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
 from pudi.format import heartbeat_path, new_file_id, write_token
 from pudi.plan import FileTask, Operation, PartitionTask, WriteSpec
-from pudi.record import KeyGenerator
+from pudi.record import KeyGenerator, without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, write_file
@@ -236,9 +236,8 @@ class BulkTask:
             self._hashes = self._hashes.plus(Fingerprint.of(taken[HASH]))
             taken = taken.drop_columns([HASH])
         data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
-        self._buffer.add(
-            data, self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
-        )
+        keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
+        self._buffer.add(without_empty_texts(data, self.keys, self.spec.schema), keys, partitions)
         self._rows += data.num_rows
 
     def _write(self, partition: str) -> pa.RecordBatch:
@@ -254,7 +253,7 @@ class BulkTask:
 
 
 def unique_id(job: str, place: str) -> str:
-    """What file ids of this attempt begin with.
+    """Return the prefix of the file ids of this attempt.
 
     Another one for each attempt: what a lost attempt wrote must never pass for a version of the same file group.
     """
@@ -304,7 +303,7 @@ class KeyColumns:
 
 
 def answer(task: int, received: int, fingerprint: Fingerprint, results: list[FileResult]) -> pa.RecordBatch:
-    """What a task did, as a row of `RESULT_COLUMNS`."""
+    """Return the result of a task as a row of `RESULT_COLUMNS`."""
     return _row(task, received, *fingerprint, pickle.dumps(results), None)
 
 

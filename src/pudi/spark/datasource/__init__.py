@@ -1,1 +1,1 @@
-"""What `format("pudi")` does, by Spark's Python data source API. Its modules need Spark 4."""
+"""Implement `format("pudi")` by Spark's Python data source API. Its modules need Spark 4."""

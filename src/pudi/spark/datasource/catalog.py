@@ -1,4 +1,4 @@
-"""How a table of Spark's catalog keeps its path and options.
+"""Find the path and options that a table of Spark's catalog keeps.
 
 Spark stores the schema that a Python data source states, and hands readers and writers of the table this schema, but
 neither location nor options (tried with 4.3). So the options are put into the metadata of the first column.

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pudi.engine.spark.session import prepare_worker, struct_type
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.filegroup import PathColumns, partitioned
 from pudi.filegroup.retained import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.changes import ChangePlan
@@ -27,23 +28,25 @@ from pudi.task.changes import ChangeReader
 
 @dataclass(frozen=True, slots=True)
 class PartRead:
-    """What one task reads.
+    """Part of a read for one task.
 
     Attributes:
         plan: the read, without slices or splits.
         part: a slice, or a split of change data.
         storage_options: credentials and settings of the storage.
+        left_out: the partition columns that the table's files leave out; None if they have all columns.
     """
 
     plan: ReadPlan | ChangePlan
     part: Any
     storage_options: Mapping[str, str] | None
+    left_out: PathColumns | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read it, in a worker."""
         prepare_worker()
-        storage = open_storage(self.plan.table, self.storage_options)
         plan = self.plan
+        storage = partitioned(open_storage(plan.table, self.storage_options), self.left_out)
         reader = ChangeReader(storage, plan) if isinstance(plan, ChangePlan) else SliceReader(storage, plan)
         return naming_retained_in(storage, plan.timeline, reader.read(self.part))
 
@@ -73,11 +76,12 @@ class PudiReader(DataSourceReader):  # type: ignore[misc]
 
 def part_reads(scan: ChangedRows, storage_options: Mapping[str, str] | None) -> list[PartRead]:
     """Return what tasks read of a scan."""
+    left_out = scan.path_columns
     if isinstance(scan, ChangeFeed):
         changes = replace(scan.plan, splits=())
-        return [PartRead(changes, split, storage_options) for split in scan.plan.splits]
+        return [PartRead(changes, split, storage_options, left_out) for split in scan.plan.splits]
     bare = replace(scan.plan, slices=())
-    return [PartRead(bare, each, storage_options) for each in scan.plan.slices]
+    return [PartRead(bare, each, storage_options, left_out) for each in scan.plan.slices]
 
 
 def schema_of(given: Mapping[str, str]) -> Any:

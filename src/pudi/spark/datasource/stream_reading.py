@@ -48,7 +48,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
         self._target: str | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
-        """Where a query with a new checkpoint begins."""
+        """Return the offset at which a query with a new checkpoint begins."""
         return self._offset(start_offset(self._meta, self._request.view.stream_start))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name

@@ -14,7 +14,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import datasource as api
 
-from pudi.config import CompactionOptions, FormatOptions, WriteOptions, resolve
+from pudi.config import CompactionOptions, FormatOptions, TableConfig, WriteOptions, resolve
+from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context
 from pudi.engine.spark.session import prepare_worker
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
@@ -32,7 +33,7 @@ _CHECKPOINT = "checkpointlocation"
 
 
 class StagedRows(api.WriterCommitMessage):  # type: ignore[misc]
-    """What a task staged.
+    """Rows that a task staged.
 
     Attributes:
         file: the file, relative to the table's root; None for no rows.
@@ -201,11 +202,19 @@ def stream_writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> 
     if overwrite:
         raise NotSupportedError("writeStream.format('pudi') has no output mode complete: use pudi.spark.stream_writer")
     compaction = {CompactionOptions.run_async.key: "false"}
-    if not resolve_writer(options).explicit(CompactionOptions.run_async):
+    if _merges_on_read(options) and not resolve_writer(options).explicit(CompactionOptions.run_async):
         options = {CompactionOptions.inline.key: "true", **options}  # no process lives on to compact beside batches
     kind = type("PudiStreamWriter", (_StreamWriter, base), {})
     # the batch makes the table: one that was deleted since the last batch must not be there again, and empty
     return kind(_staged_write({**options, **compaction}, schema, overwrite, creates=False))
+
+
+def _merges_on_read(options: Mapping[str, str]) -> bool:
+    """Return whether batches go to a merge-on-read table: that which is there, or that which the options describe."""
+    request = ReadRequest.of(options)
+    table = WriteJob(request.path, dict(request.options), request.storage_options).table()
+    found = resolve_writer(options)[TableConfig.table_type] if table is None else table.config.table_type
+    return bool(found == MERGE_ON_READ)
 
 
 def resolve_writer(options: Mapping[str, str]) -> Any:

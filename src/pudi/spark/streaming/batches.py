@@ -1,4 +1,4 @@
-"""What a stream reads of a table's changes: where it begins, and the scan of each batch."""
+"""Plan what a stream reads of a table's changes: its beginning, and the scan of each batch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.config import CleanOptions
 from pudi.errors import NotFoundError, naming
 from pudi.scan import Scan
@@ -25,7 +25,7 @@ _log = logging.getLogger("pudi.spark")
 
 @dataclass(frozen=True, slots=True)
 class ChangesRequest:
-    """What of a table's changes is read.
+    """Request for a table's changes.
 
     Attributes:
         columns: the columns; None for all.

@@ -1,4 +1,4 @@
-"""Which streaming query a batch belongs to: what tells a batch that comes again from one of another query."""
+"""Identify the streaming query of a batch: a batch that comes again is told from one of another query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streaming queries have written to a table: the last batch of each, as commits state it."""
+"""Read from commits the last batch that each streaming query has written to a table."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pudi.action import MetaClient
-from pudi.action.sole_progress import SoleProgress, is_gone
+from pudi.client import MetaClient
+from pudi.commit.sole_progress import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.timeline import Instant, Timeline

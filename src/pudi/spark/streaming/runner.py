@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from pudi.action import MetaClient
+from pudi.client import MetaClient
 from pudi.context import Background
 from pudi.engine.spark.session import check_session
 from pudi.errors import InvalidArgumentError

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.action import CommitResult, MetaClient
-from pudi.action.sole_progress import SoleProgress
+from pudi.client import CommitResult, MetaClient
+from pudi.commit.sole_progress import SoleProgress
 from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
 from pudi.errors import ChangedSinceError, InvalidArgumentError, TableNotFoundError

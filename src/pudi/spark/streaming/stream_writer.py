@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pudi.action import CommitResult
+from pudi.client import CommitResult
 from pudi.config import TableConfig, WriteOptions, resolve
 from pudi.config.option import text_of
 from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
 from pudi.plan import Operation
-from pudi.spark.read_request import FORMATS
+from pudi.spark.job import FORMATS
 from pudi.spark.streaming.identity import is_connect
 from pudi.spark.streaming.sink import BatchWriter, make_writer
 from pudi.storage import open_storage

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pudi.errors import InvalidArgumentError
+from pudi.record import matching_paths
+from pudi.statement.functions import matches_by_folder
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
@@ -35,7 +37,7 @@ def _paths(arguments: Arguments, name: str) -> list[str]:
     known = arguments.table.partitions()
     found: list[str] = []
     for wanted in filter(None, (part.strip() for part in arguments.text(name).split(","))):
-        found += [p for p in known if p.startswith(wanted[:-1])] if wanted.endswith("*") else [wanted]
+        found += matching_paths([wanted], known) if "*" in wanted else [wanted]
     return found
 
 
@@ -46,16 +48,23 @@ def _drop_partition(arguments: Arguments) -> Rows:
 
 def _truncate(arguments: Arguments) -> Rows:
     table = arguments.table
-    paths = _paths(arguments, "partitions")
-    done = table.delete_partitions(paths) if paths else table.insert_overwrite_table(table.schema.empty_table())
+    if arguments.text("partitions"):
+        done = table.delete_partitions(_paths(arguments, "partitions"))  # a pattern that matches none deletes nothing
+    else:
+        done = table.insert_overwrite_table(table.schema.empty_table())
     return [("SUCCESS", 0 if done is None else int(done.duration * 1000))]
 
 
 def _fsview(arguments: Arguments, *, latest: bool) -> Rows:
     if arguments.text("max_instant"):
         raise InvalidArgumentError("max_instant: read the files of a moment by Table.files(as_of=…)")
-    wanted = arguments.text("partition_path") if latest else arguments.text("path_regex")
-    chosen = None if wanted in {"ALL_PARTITIONS", ""} else [wanted.strip("*/")]
+    patterns = [arguments.text(name) for name in (("path_regex", "partition_path") if latest else ("path_regex",))]
+    wanted = [pattern for pattern in patterns if pattern not in {"ALL_PARTITIONS", ""}]
+    if len(wanted) > 1:
+        raise InvalidArgumentError("path_regex and partition_path say the same: leave one of them out")
+    chosen = None
+    if wanted:
+        chosen = [path for path in arguments.table.partitions() if matches_by_folder(path, wanted[0])]
     found = arguments.table.files(everything=not latest, partitions=chosen)[: arguments.number("limit")]
     for each in found:
         logs = f"[{', '.join(each.log_files)}]"

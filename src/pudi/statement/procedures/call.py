@@ -8,7 +8,7 @@ from typing import Any
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.host import Rows
-from pudi.statement.procedures import about, lock_audit, recovery, services, timeline
+from pudi.statement.procedures import about, catalogs, lock_audit, recovery, services, timeline
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure
 from pudi.statement.reader import place, wrong
 from pudi.statement.session import Session
@@ -34,6 +34,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *recovery.PROCEDURES,
         *about.PROCEDURES,
         *lock_audit.PROCEDURES,
+        *catalogs.PROCEDURES,
         _HELP,
     )
 }
@@ -49,7 +50,6 @@ WITHOUT = frozenset(
         "delete_metadata_table",
         "export_instants",
         "hdfs_parquet_import",
-        "hive_sync",
         "init_metadata_table",
         "partition_bucket_index_manager",
         "repair_add_partition_meta",
@@ -72,7 +72,6 @@ WITHOUT = frozenset(
         "show_metadata_table_column_stats",
         "show_metadata_table_stats",
         "show_rollback_detail",
-        "sync_validate",
         "validate_metadata_table_files",
     }
 )
@@ -109,9 +108,12 @@ def _bound(session: Session, procedure: Procedure, statement: Call) -> dict[str,
     """The value of each parameter, by its name in lower case."""
     parameters = {each.name.lower(): each for each in procedure.parameters}
     values = {name: each.default for name, each in parameters.items()}
+    also = {each.also: name for name, each in parameters.items() if each.also}
     given: set[str] = set()
     for position, argument in enumerate(statement.arguments):
-        name = argument.name or (list(parameters)[position] if position < len(parameters) else "")
+        name = also.get(argument.name, argument.name) or (
+            list(parameters)[position] if position < len(parameters) else ""
+        )
         parameter = parameters.get(name)
         if parameter is None or name in given:
             known = ", ".join(each.name for each in procedure.parameters)

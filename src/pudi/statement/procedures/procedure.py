@@ -1,4 +1,4 @@
-"""What a procedure is: its name, parameters and columns as Hudi has them, and the verb that does it."""
+"""Define procedures: their names, parameters and columns as Hudi has them, and the verbs that they call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ class Parameter:
         type: Spark's name of its type: `string`, `int`, `bigint` or `boolean`.
         default: the value if none is given.
         required: whether one must be given.
+        also: another name that users know it by.
     """
 
     name: str
     type: str = "string"
     default: object = None
     required: bool = False
+    also: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,5 +129,5 @@ FILTER = Parameter("filter", default="")
 
 
 def limit(count: int) -> Parameter:
-    """How many rows come back."""
+    """Return the number of rows to return."""
     return Parameter("limit", "int", count)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pudi.config import names_in
 from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows
 
 _INSTANT = Parameter("instant_time", default="")
 
 
 def _create_savepoint(arguments: Arguments) -> Rows:
-    instant = arguments.text("commit_time") or None
-    arguments.table.savepoint(instant, user=arguments.text("user"), comment=arguments.text("comments"))
+    table, instant = arguments.table, arguments.text("commit_time") or None
+    if instant in {each.instant for each in table.savepoints()}:
+        return [(False,)]
+    table.savepoint(instant, user=arguments.text("user"), comment=arguments.text("comments"))
     return [(True,)]
 
 
@@ -21,7 +24,12 @@ def _newest(arguments: Arguments) -> str:
 
 
 def _delete_savepoint(arguments: Arguments) -> Rows:
-    arguments.table.delete_savepoint(_newest(arguments))
+    table, wanted = arguments.table, list(names_in(_newest(arguments)))
+    known = {each.instant for each in table.savepoints()}
+    for instant in sorted(wanted, key=known.__contains__) or [
+        ""
+    ]:  # one that isn't there is an error before any is gone
+        table.delete_savepoint(instant)
     return [(True,)]
 
 
@@ -50,7 +58,7 @@ PROCEDURES = (
             TABLE,
             Parameter("commit_time", default=""),
             Parameter("user", default=""),
-            Parameter("comments", default=""),
+            Parameter("comments", default="", also="comment"),
             PATH,
         ),
         (("create_savepoint_result", "boolean"),),

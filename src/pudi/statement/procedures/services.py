@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pudi.config import ArchiveOptions, CleanOptions, ClusteringOptions, TtlOptions, check_compactable
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.config import (
+    ArchiveOptions,
+    CleanOptions,
+    ClusteringOptions,
+    CompactionOptions,
+    TtlOptions,
+    check_compactable,
+)
+from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
 from pudi.table import Table
 
@@ -26,30 +33,62 @@ def _refuse(arguments: Arguments, procedure: str, name: str, default: object = N
         raise NotSupportedError(f"CALL {procedure} with {name}: leave it out")
 
 
+_SCHEDULE, _EXECUTE, _BOTH = "schedule", "execute", "scheduleandexecute"
+_RUN = {"run": _EXECUTE, "": _BOTH}
+_ALL = 1 << 30
+
+
+def _operation(arguments: Arguments, wanted: Sequence[str]) -> str:
+    """Return what a call does with plans: schedule one, execute the pending ones, or both (HoodieProcedureUtils)."""
+    given = arguments.text("op").lower()
+    found = _EXECUTE if wanted and not given else _RUN.get(given, given)
+    if found not in {_SCHEDULE, _EXECUTE, _BOTH}:
+        raise InvalidArgumentError(f"op {given!r}: it is schedule, execute (run) or scheduleAndExecute")
+    if wanted and found == _BOTH:
+        raise InvalidArgumentError("instants are those of plans to execute: op => 'execute'")
+    return found
+
+
+def _wanted(table: Table, service: str, *texts: str) -> list[str]:
+    """Return the instants of pending plans that a call names.
+
+    Raises:
+        NotFoundError: there is none at one of them.
+    """
+    wanted = [each.strip() for text in texts for each in text.split(",") if each.strip()]
+    missing = sorted(set(wanted) - set(_pending(table, service)))
+    if missing:
+        raise NotFoundError(f"there is no pending {service} {missing[0]}", table=table.path)
+    return wanted
+
+
+def _pending(table: Table, service: str) -> list[str]:
+    return [str(row[0]) for row in _plans(table, service, _ALL) if row[2] != "COMPLETED"]
+
+
+def _plans_at(table: Table, service: str, instants: Sequence[str]) -> list[Sequence[object]]:
+    return [row for row in _plans(table, service, _ALL) if row[0] in instants]
+
+
 def _run_compaction(arguments: Arguments) -> Rows:
     _refuse(arguments, "run_compaction", "limit")
-    table, op = arguments.table, arguments.text("op").lower()
+    table = arguments.table
     check_compactable(table.config, table.path)
-    options = arguments.options()
-    if op == "schedule":
-        instant = table.schedule("compaction", options=options)
-        return [row[:3] for row in _plans(table, "compaction", 1) if instant is not None]
-    if op not in {"run", "execute", "scheduleandexecute"}:
-        raise InvalidArgumentError(f"op {op!r}: it is schedule, run (execute) or scheduleAndExecute")
-    wanted = {str(arguments.values["timestamp"])} if arguments.has("timestamp") else set()
-    wanted |= {each.strip() for each in arguments.text("instants").split(",") if each.strip()}
-    pending = [row for row in _plans(table, "compaction", 1 << 30) if row[2] != "COMPLETED"]
-    missing = wanted - {str(row[0]) for row in pending}
-    if missing:
-        raise InvalidArgumentError(f"there is no pending compaction {min(missing)}", table=table.path)
-    if wanted and len(wanted) < len(pending):
-        raise NotSupportedError("one of several pending compactions: run all of them", table=table.path)
-    if op == "scheduleandexecute":
+    wanted = _wanted(table, "compaction", arguments.text("timestamp"), arguments.text("instants"))
+    operation = _operation(arguments, wanted)
+    options = _by_trigger(table, arguments.options())
+    if operation != _EXECUTE:
         table.schedule("compaction", options=options)
-        pending = [row for row in _plans(table, "compaction", 1 << 30) if row[2] != "COMPLETED"]
-    table.run_pending(spark=arguments.spark, options=options)
-    done = {row[0]: row for row in _plans(table, "compaction", 1 << 30)}
-    return [done.get(row[0], row)[:3] for row in pending]
+    chosen = wanted or _pending(table, "compaction")
+    if operation != _SCHEDULE and chosen:
+        table.run_pending(service="compaction", instants=chosen, spark=arguments.spark, options=options)
+    return [row[:3] for row in _plans_at(table, "compaction", chosen)]
+
+
+def _by_trigger(table: Table, options: dict[str, str]) -> dict[str, str]:
+    """Return options that plan a compaction only where its trigger is reached, as all of Hudi's plans."""
+    trigger = CompactionOptions.trigger
+    return {trigger.key: table.options.get(trigger.key, trigger.default)} | options
 
 
 def _show_compaction(arguments: Arguments) -> Rows:
@@ -59,28 +98,27 @@ def _show_compaction(arguments: Arguments) -> Rows:
 
 def _run_clustering(arguments: Arguments) -> Rows:
     _refuse(arguments, "run_clustering", "limit")
-    table, op = arguments.table, arguments.text("op").lower() or "scheduleandexecute"
-    if op not in {"schedule", "execute", "scheduleandexecute"}:
-        raise InvalidArgumentError(f"op {op!r}: it is schedule, execute or scheduleAndExecute")
-    if arguments.has("instants") or arguments.has("partition_regex_pattern"):
-        raise NotSupportedError("run_clustering with instants or partition_regex_pattern", table=table.path)
-    options = arguments.options(
+    table = arguments.table
+    wanted = _wanted(table, "clustering", arguments.text("instants"))
+    operation = _operation(arguments, wanted)
+    single = ClusteringOptions.single_group
+    options = {single.key: table.options.get(single.key, str(single.default).lower())} | arguments.options(
         order=ClusteringOptions.sort_columns.key,
         order_strategy=ClusteringOptions.layout.key,
         selected_partitions=ClusteringOptions.selected.key,
+        partition_regex_pattern=ClusteringOptions.regex.key,
     )
-    before = {row[0] for row in _plans(table, "clustering", 1 << 30) if row[2] == "COMPLETED"}
-    if op == "schedule":
-        instant = table.schedule("clustering", options=options)
-        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] == instant]
-    elif op == "execute":
-        table.run_pending(spark=arguments.spark, options=options)
-        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] not in before]
-    else:
-        where = arguments.text("predicate") or None
-        table.cluster(where=where, spark=arguments.spark, options=options)
-        rows = [row for row in _plans(table, "clustering", 1 << 30) if row[0] not in before]
-    return _shown(rows, arguments)
+    if arguments.has("predicate") and operation != _EXECUTE:
+        selected = table.partitions(where=arguments.text("predicate"))
+        if not selected:
+            return []
+        options[ClusteringOptions.selected.key] = ",".join(selected)
+    if operation != _EXECUTE:
+        table.schedule("clustering", options=options)
+    chosen = wanted or _pending(table, "clustering")
+    if operation != _SCHEDULE and chosen:
+        table.run_pending(service="clustering", instants=chosen, spark=arguments.spark, options=options)
+    return [] if operation == _SCHEDULE else _shown(_plans_at(table, "clustering", chosen), arguments)
 
 
 def _shown(rows: Sequence[Sequence[object]], arguments: Arguments) -> Rows:

@@ -1,1 +1,0 @@
-"""Kinds of indexes: each is a type of partitions of the metadata table. `registry` lists them."""

@@ -1,1 +1,0 @@
-"""Writing the metadata table: creation, deltacommits, rollback and index definitions."""

@@ -1,0 +1,217 @@
+"""The entries of a Hudi table in a catalog, to the property what Hudi's HiveSyncTool registers.
+
+Sources: HiveSyncTool, HMSDDLExecutor, HoodieHiveSyncClient, HoodieInputFormatUtils of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pudi.catalogs.hive_types import column_comments, hive_type, spark_properties
+from pudi.catalogs.partition_values import ValueReader
+from pudi.catalogs.values import (
+    EXTERNAL,
+    MANAGED,
+    PROVIDER,
+    CatalogColumn,
+    CatalogPartition,
+    CatalogTable,
+    TableFormat,
+    TableName,
+)
+from pudi.config import TableConfig
+from pudi.config.option import Option, names_in, text_of
+from pudi.config.read_options import FormatOptions
+from pudi.config.sync_options import SyncOptions, SyncStrategy
+from pudi.config.table_options import MERGE_ON_READ, OtherTableOptions
+from pudi.errors import NotSupportedError
+from pudi.schema import META_FIELDS, avro_to_arrow, with_meta_fields
+
+HUDI_RELEASE: Final = "1.2.0"
+"""The release of Hudi whose properties are registered."""
+
+LAST_COMMIT: Final = "last_commit_time_sync"
+LAST_COMPLETION: Final = "last_commit_completion_time_sync"
+WRITER_VERSION: Final = "hudi_writer_version"
+
+_READS: Final = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
+_READS_LOGS: Final = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+_WRITES: Final = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
+_SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+
+
+@dataclass(frozen=True, slots=True)
+class HudiTable:
+    """A Hudi table as it's to be registered.
+
+    Attributes:
+        config: its properties.
+        schema: its Avro schema as JSON, without meta fields.
+        root: its location as it was opened: an absolute path or a URL.
+        last_commit: requested time of the newest commit; None before the first.
+        last_completion: the greatest completion time.
+        spark_version: release of the Spark session that writes; empty for none.
+    """
+
+    config: TableConfig
+    schema: str
+    root: str
+    last_commit: str | None = None
+    last_completion: str | None = None
+    spark_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The entries of a table in a catalog, and how its partitions are registered.
+
+    Attributes:
+        tables: the tables, in the order in which they're registered.
+        reader: reads partition values.
+        location: URL below which the partitions lie.
+    """
+
+    tables: tuple[CatalogTable, ...]
+    reader: ValueReader
+    location: str
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether partitions are registered."""
+        return bool(self.reader.fields)
+
+    def partitions(self, paths: Iterable[str]) -> list[CatalogPartition]:
+        """Return the entries of partitions by their paths."""
+        read, location = self.reader.values, self.location
+        return [CatalogPartition(read(path), f"{location}/{path}") for path in paths]
+
+
+def registered_tables(
+    table: HudiTable, options: SyncOptions, name: TableName | None = None, extractor: str | None = None
+) -> Registration:
+    """Return the entries of a table in a catalog.
+
+    Args:
+        table: the table.
+        options: how it's registered.
+        name: the name to register it by; None for that of the options, or the table's.
+        extractor: the class that reads partition values; None for that of the table.
+
+    Raises:
+        NotSupportedError: base files of another format, a column that catalogs have no type for, or an unknown class.
+        CorruptError: its schema can't be read.
+    """
+    config = table.config
+    if config.base_file_format.upper() != "PARQUET":
+        raise NotSupportedError(
+            f"a table with base files in {config.base_file_format} can't be registered yet; register it by "
+            "Hudi's sync tool",
+            table=table.root,
+        )
+    name = name or TableName(options.database, options.table or config.name)
+    fields = config.partition_fields if options.partition_fields is None else names_in(options.partition_fields)
+    schema = avro_to_arrow(table.schema)
+    schema = schema if options.omits_meta_fields else with_meta_fields(schema)
+    comments = column_comments(table.schema) if options.comments else {}
+    properties = _table_properties(table, options, schema, fields)
+    columns = tuple(
+        CatalogColumn(f.name, hive_type(f.type, timestamps=options.timestamps), comments.get(f.name, ""))
+        for f in schema
+        if f.name not in fields
+    )
+    location = location_url(options.location or table.root)
+    tables = tuple(
+        CatalogTable(
+            TableName(name.database, entry),
+            location,
+            columns,
+            tuple(_partition_column(field, schema, options, comments) for field in fields),
+            _format(options, options.location or table.root, reads_logs=reads_logs, read_optimized=read_optimized),
+            properties,
+            MANAGED if options.managed else EXTERNAL,
+        )
+        for entry, reads_logs, read_optimized in _entries(name.table, config, options)
+    )
+    extractor = extractor or config.raw.get(OtherTableOptions.partition_extractor.key)
+    reader = ValueReader.of(
+        fields, extractor, hive_style=config.hive_style, decodes=options.decodes_values and config.url_encode
+    )
+    return Registration(tables, reader, location)
+
+
+def options_of(entry: CatalogTable, name: str, entries: Collection[str]) -> dict[str, str]:
+    """Return the sync options by which an entry was registered: another sync by them leaves it as it is.
+
+    Args:
+        entry: the entry.
+        name: the name of its table, without `_ro` and `_rt`.
+        entries: the names of all entries of that table.
+    """
+    columns = [*entry.columns, *entry.partition_columns]
+    reads_logs = entry.format.input_format == _READS_LOGS
+    has_views = f"{name}_rt" in entries
+    strategy = SyncStrategy.SNAPSHOT if reads_logs else SyncStrategy.READ_OPTIMIZED
+    found: dict[Option[Any], str | bool] = {
+        SyncOptions.timestamps: any("timestamp" in each.type for each in columns),
+        SyncOptions.omits_meta_fields: all(each.name.lower() != META_FIELDS[0] for each in columns),
+        SyncOptions.managed: entry.kind == MANAGED,
+        SyncOptions.as_datasource: PROVIDER in entry.properties,
+        SyncOptions.strategy: (SyncStrategy.ALL if has_views else strategy).value,
+        SyncOptions.skips_ro_suffix: has_views and f"{name}_ro" not in entries,
+        SyncOptions.plain_snapshot: name in entries,
+    }
+    return {option.key: text_of(value) for option, value in found.items()}
+
+
+def location_url(root: str) -> str:
+    """Return a location as a URL: a path on this machine gets its scheme."""
+    return f"file:{root}" if root.startswith("/") else root
+
+
+def sync_properties(table: HudiTable) -> dict[str, str]:
+    """Return the properties that say how far a table was registered, and by what."""
+    times = {LAST_COMMIT: table.last_commit, LAST_COMPLETION: table.last_completion}
+    return {WRITER_VERSION: HUDI_RELEASE, **{key: time for key, time in times.items() if time is not None}}
+
+
+def _entries(name: str, config: TableConfig, options: SyncOptions) -> list[tuple[str, bool, bool]]:
+    """Return name, whether log files are read, and whether Spark reads base files alone, of each entry."""
+    if config.table_type != MERGE_ON_READ:
+        return [(name, False, False)]
+    strategy = SyncStrategy(options.strategy)
+    if strategy is not SyncStrategy.ALL:
+        optimized = strategy is SyncStrategy.READ_OPTIMIZED
+        return [(name, not optimized, optimized)]
+    entries = [(name if options.skips_ro_suffix else f"{name}_ro", False, True), (f"{name}_rt", True, False)]
+    if options.plain_snapshot and not options.skips_ro_suffix:
+        entries.append((name, True, False))
+    return entries
+
+
+def _table_properties(
+    table: HudiTable, options: SyncOptions, schema: pa.Schema, fields: tuple[str, ...]
+) -> dict[str, str]:
+    properties = {} if options.managed else {"EXTERNAL": "TRUE"}
+    properties |= options.more_properties
+    if options.as_datasource:
+        version = options.spark_version or table.spark_version
+        properties |= spark_properties(schema, fields, options.schema_part_length, version)
+    return properties
+
+
+def _partition_column(name: str, schema: pa.Schema, options: SyncOptions, comments: Mapping[str, str]) -> CatalogColumn:
+    """Return a partition column; one that the table doesn't have is a text, as in Hudi."""
+    at = schema.get_field_index(name)
+    kind = hive_type(schema.field(at).type, timestamps=options.timestamps) if at >= 0 else "string"
+    return CatalogColumn(name, kind, comments.get(name, ""))
+
+
+def _format(options: SyncOptions, path: str, *, reads_logs: bool, read_optimized: bool) -> TableFormat:
+    properties = {**options.more_serde_properties, "path": path, "serialization.format": "1"}
+    if options.as_datasource:
+        properties[FormatOptions.as_read_optimized.key] = str(read_optimized).lower()
+    return TableFormat(_READS_LOGS if reads_logs else _READS, _WRITES, _SERDE, properties)

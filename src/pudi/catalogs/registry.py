@@ -1,0 +1,173 @@
+"""The kinds of catalogs by the names that addresses begin with: pudi's own and those of users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from pudi.catalogs.catalog import Catalog
+from pudi.catalogs.thrift_client import addresses
+from pudi.catalogs.values import TableName
+from pudi.config import SyncOptions
+from pudi.context import Context
+from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError, NotSupportedError
+
+if TYPE_CHECKING:
+    from pudi.catalogs import glue, hive, sqlite
+else:
+    glue = lazy_module("pudi.catalogs.glue")
+    hive = lazy_module("pudi.catalogs.hive")
+    sqlite = lazy_module("pudi.catalogs.sqlite")
+
+CatalogOpener: TypeAlias = Callable[[str, Mapping[str, str]], Catalog]
+"""Opens a catalog: takes its address without the kind (`host:9083`), and options by Hudi's keys."""
+
+_REGISTERED: dict[str, CatalogOpener] = {}
+
+_LACKING = {
+    "rest": "register the table in a Hive Metastore or Glue that the engines share",
+    "polaris": "register the table in a Hive Metastore or Glue that the engines share",
+    "unity": "register the table in a Hive Metastore or Glue that the engines share",
+    "bigquery": "register the table in a Hive Metastore or Glue that the engines share",
+    "datahub": "register the table in a Hive Metastore or Glue that the engines share",
+}
+_KIND = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPlace:
+    """The place of a table in a catalog: `hive://host:9083/db.trips`.
+
+    Attributes:
+        kind: the kind of the catalog: `hive`.
+        address: where it is: `host:9083`; empty where the kind has one place only.
+        name: the table's name there.
+    """
+
+    kind: str
+    address: str
+    name: TableName
+
+    @classmethod
+    def parse(cls, text: str) -> CatalogPlace:
+        """Return the place that a text names.
+
+        Raises:
+            InvalidArgumentError: it's not of the form `kind:address/database.table` or `kind:database.table`.
+        """
+        kind, colon, rest = text.partition(":")
+        if not colon or not _KIND.fullmatch(kind) or "\\" in rest:
+            raise InvalidArgumentError(
+                f"{text!r} names no table of a catalog: write, for example, hive://host:9083/db.trips, glue:db.trips "
+                "or sqlite:/path/catalog.db/db.trips"
+            )
+        address, _, name = rest.removeprefix("//").rpartition("/")
+        return cls(kind, address, TableName.parse(name))
+
+    @property
+    def catalog(self) -> str:
+        """The address of the catalog with its kind."""
+        return f"{self.kind}:{'//' if self.kind == 'hive' else ''}{self.address}"
+
+
+def place_of(catalog: str, name: TableName) -> str:
+    """Return the place of a table by the address of its catalog: `sqlite:/path` and `db.trips`."""
+    return f"{catalog}{'' if catalog.endswith(':') else '/'}{name}"
+
+
+def split_address(text: str, uri: str | None = None) -> tuple[str, str]:
+    """Return kind and address of a catalog: `hive://host:9083`, `sqlite:/path`, `glue`.
+
+    Args:
+        text: the kind alone, or with the address.
+        uri: the address where the text is the kind alone; that of a metastore may be `thrift://host:9083`.
+
+    Raises:
+        InvalidArgumentError: two addresses are given, or the text doesn't begin with the name of a kind.
+    """
+    kind, _, rest = text.partition(":")
+    if not _KIND.fullmatch(kind) or "\\" in rest:
+        raise InvalidArgumentError(
+            f"{text!r} names no catalog: write, for example, hive://host:9083, glue or sqlite:/path/catalog.db"
+        )
+    if uri is not None and rest:
+        raise InvalidArgumentError(f"the catalog {text!r} has an address already: leave {uri!r} out")
+    address = rest if uri is None else uri.replace("thrift://", "") if kind == "hive" else uri
+    return kind, address.removeprefix("//")
+
+
+def is_place(text: str) -> bool:
+    """Return whether a text begins with a kind of catalogs that this process knows."""
+    kind, colon, _ = text.partition(":")
+    return bool(colon) and (kind in _OWN or kind in _REGISTERED)
+
+
+def register_catalog(kind: str, opener: CatalogOpener) -> None:
+    """Make a kind of catalogs known to this process: `table.sync("mine:place/db.trips")` opens one by it.
+
+    Args:
+        kind: what addresses begin with: lower case letters, digits and `_`. A kind registered before under the same
+            name is replaced.
+        opener: takes the address between the kind and the table's name, and the options that were given by Hudi's keys;
+            returns a `Catalog`.
+
+    Raises:
+        InvalidArgumentError: the name is none, or one of pudi's own kinds, or `opener` can't be called.
+    """
+    if not _KIND.fullmatch(kind) or kind in _OWN:
+        raise InvalidArgumentError(f"{kind!r} can't name a kind of catalogs: take a name of your own in lower case")
+    if not callable(opener):
+        raise InvalidArgumentError(f"the catalog {kind!r} needs a function that opens one, not {opener!r:.100}")
+    _REGISTERED[kind] = opener
+
+
+def open_catalog(
+    kind: str, address: str, options: Mapping[str, str] | None = None, context: Context | None = None
+) -> Catalog:
+    """Open a catalog; it connects at its first request.
+
+    Args:
+        kind: its kind.
+        address: where it is, without the kind.
+        options: settings by Hudi's keys.
+        context: clock and threads.
+
+    Raises:
+        InvalidArgumentError: no kind of that name, or a wrong address.
+        NotSupportedError: a kind that this release lacks.
+    """
+    own = _OWN.get(kind)
+    if own is not None:
+        return own(address, options or {}, context or Context())
+    if kind in _REGISTERED:
+        return _REGISTERED[kind](address, dict(options or {}))
+    if kind in _LACKING:
+        raise NotSupportedError(f"catalogs of the kind {kind!r} are not supported yet: {_LACKING[kind]}")
+    known = ", ".join(sorted({*_OWN, *_REGISTERED}))
+    raise InvalidArgumentError(
+        f"{kind!r} is no kind of catalogs: use one of {known}, or call pudi.register_catalog({kind!r}, …) first"
+    )
+
+
+def _sqlite(address: str, options: Mapping[str, str], context: Context) -> Catalog:
+    del options, context
+    return sqlite.SqliteCatalog(address)
+
+
+def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog:
+    servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive:")
+    return hive.HiveCatalog(servers, context, int(options.get(SyncOptions.batch_size.key, hive.BATCH)))
+
+
+def _glue(address: str, options: Mapping[str, str], context: Context) -> Catalog:
+    return glue.GlueCatalog(address, options, context)
+
+
+_OWN: dict[str, Callable[[str, Mapping[str, str], Context], Catalog]] = {
+    "glue": _glue,
+    "hive": _hive,
+    "sqlite": _sqlite,
+}

@@ -1,0 +1,22 @@
+"""A table, opened: its properties, timeline, schema, settings and index, and what its commits say of its files.
+
+It changes nothing but properties. Begin with `meta_client`.
+"""
+
+from pudi.client.committed_files import files_written, verify_committed_files, verify_committed_logs
+from pudi.client.log_merging import merging_of
+from pudi.client.meta_client import OPENING_OPTIONS, MetaClient, TableProperties
+from pudi.client.result import CommitResult
+from pudi.client.schema_history import read_history
+
+__all__ = [
+    "OPENING_OPTIONS",
+    "CommitResult",
+    "MetaClient",
+    "TableProperties",
+    "files_written",
+    "merging_of",
+    "read_history",
+    "verify_committed_files",
+    "verify_committed_logs",
+]

@@ -1,0 +1,102 @@
+"""Partitions without records: add them, find them, and name them in deletes of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import check_writable
+from pudi.context import Storage
+from pudi.errors import InvalidArgumentError, NotFoundError, TableExistsError
+from pudi.filegroup import StorageListing
+from pudi.filegroup.nested import check_partition_apart
+from pudi.format import (
+    INIT_INSTANT,
+    Action,
+    PartitionMetadata,
+    encode_partition_metadata,
+    partition_metadata_path,
+)
+from pudi.record import check_paths
+from pudi.timeline import Timeline
+
+
+def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, ...]:
+    """Return the paths of partitions that a caller names, each once.
+
+    Raises:
+        InvalidArgumentError: it's one text, or a path is no folder of the table's own.
+    """
+    if isinstance(partitions, str):
+        table = meta.storage.root
+        raise InvalidArgumentError(f"partitions is one text; give a list: [{partitions!r}]", table=table)
+    paths = tuple(dict.fromkeys(path.strip("/") for path in partitions))
+    check_paths(pa.array(paths, pa.string()))
+    meta.context.executor.map(partial(check_partition_apart, meta.storage), paths)
+    return paths
+
+
+def add_empty_partitions(meta: MetaClient, partitions: Iterable[str], *, exists_ok: bool) -> None:
+    """Make folders partitions of the table before they hold records (AlterHoodieTableAddPartitionCommand).
+
+    Raises:
+        InvalidArgumentError: the table isn't partitioned, or a path is no folder of the table's own.
+        TableExistsError: a partition is there, and `exists_ok` isn't set. Nothing was added.
+        NotSupportedError: the table can't be written by this release.
+    """
+    root = meta.storage.root
+    check_writable(meta.config, root)
+    if not meta.config.partition_fields:
+        raise InvalidArgumentError("the table isn't partitioned: it takes no partitions", table=root)
+    paths = partition_paths(partitions, meta)
+    there = meta.context.executor.map(partial(is_described, meta.storage), paths)
+    known = [path for path, found in zip(paths, there, strict=True) if found]
+    if known and not exists_ok:
+        raise TableExistsError(f"there is a partition {known[0]} already: add IF NOT EXISTS", table=root)
+    for path in [each for each in paths if each not in known]:
+        described = PartitionMetadata(INIT_INSTANT, len(path.split("/")))
+        content = encode_partition_metadata(described, meta.context.clock.now_ms())
+        try:
+            meta.storage.create(partition_metadata_path(path), content, durable=True)
+        except TableExistsError:  # another writer made it meanwhile
+            if not exists_ok:
+                raise
+
+
+def is_described(storage: Storage, partition: str) -> bool:
+    """Return whether a folder holds the file that makes it a partition."""
+    try:
+        storage.head(partition_metadata_path(partition))
+    except NotFoundError:
+        return False
+    return True
+
+
+def empty_partitions(meta: MetaClient, timeline: Timeline, held: Iterable[str]) -> list[str]:
+    """Return the partitions without records that no replacecommit emptied (TimelineUtils.getDroppedPartitions).
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        held: the partitions that hold records.
+    """
+    # the metadata table of a table without commits knows none yet, and there are few folders
+    listing = meta.listing(timeline) if timeline.commits else StorageListing(meta.storage)
+    found = set(listing.partitions()) - set(held) - {""}
+    return sorted(found - _replaced(meta, timeline) if found else ())
+
+
+def not_yet_dropped(meta: MetaClient, timeline: Timeline, partitions: Sequence[str]) -> list[str]:
+    """Return which partitions without records are still there, by their folders and the timeline."""
+    described = meta.context.executor.map(partial(is_described, meta.storage), partitions)
+    found = {path for path, there in zip(partitions, described, strict=True) if there}
+    return sorted(found - _replaced(meta, timeline) if found else ())
+
+
+def _replaced(meta: MetaClient, timeline: Timeline) -> set[str]:
+    """Return the partitions that replacecommits of the active timeline name."""
+    commits = [meta.store.read_commit_metadata(each) for each in timeline.of(Action.REPLACECOMMIT)]
+    return {path for each in commits for path in each.partition_to_replace_file_ids or {}}

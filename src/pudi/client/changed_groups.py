@@ -1,0 +1,103 @@
+"""The file groups that a commit changes, before and after it, for updates of record-level indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pudi.client.log_merging import merging_of
+from pudi.client.meta_client import MetaClient
+from pudi.client.schema_history import read_history
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file
+from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
+from pudi.task.index_keys import KeyReading
+from pudi.timeline import Timeline
+
+_UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
+"""Operations that leave every key where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedGroup:
+    """A file group that a commit changes.
+
+    Attributes:
+        partition: partition path.
+        file_id: the file group's id.
+        stats: what the commit wrote to it; empty if the commit replaces the file group.
+        before: its slice before the commit; None if there was none, or it wasn't requested.
+        after: its slice after the commit; None if the commit replaces the file group.
+        logs: the log files that the commit wrote.
+    """
+
+    partition: str
+    file_id: str
+    stats: tuple[WriteStat, ...]
+    before: FileSlice | None
+    after: FileSlice | None
+    logs: tuple[LogFile, ...] = ()
+
+
+def may_change_keys(written: CommitMetadata) -> bool:
+    """Return whether an action adds keys to file groups or removes some."""
+    if written.operation_type in _UNCHANGING:
+        return False
+    return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
+
+
+def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
+    """Return how the keys of a table's slices are read."""
+    schema = with_meta_fields(without_meta_fields(avro_to_arrow(meta.schema_json(timeline))))
+    return KeyReading(schema, merging_of(meta, timeline, timeline), history=read_history(meta, timeline, timeline))
+
+
+def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
+    """Return the data file of write statistics; None for a change data file."""
+    partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
+    base, log = parse_base_file(name), parse_log_file(name)
+    if log is not None:
+        return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes, stat.file_size_in_bytes or None)
+    return None if base is None else BaseFile(partition, base, stat.file_size_in_bytes)
+
+
+def changed_groups(
+    meta: MetaClient,
+    written: CommitMetadata,
+    timeline: Timeline,
+    counts: Callable[[WriteStat], bool] = lambda stat: True,
+    asks_before: Callable[[WriteStat], bool] = lambda stat: True,
+) -> Iterator[ChangedGroup]:
+    """Find the file groups that a commit changes; those that it writes to come first.
+
+    Args:
+        meta: the table.
+        written: the commit's metadata.
+        timeline: the timeline when the commit was planned.
+        counts: whether a file may change index entries.
+        asks_before: whether the slice before a file is needed; if so, its partition is listed.
+    """
+    groups: dict[tuple[str, str], list[WriteStat]] = {}
+    for partition, stats in written.partition_to_write_stats.items():
+        for stat in stats:
+            if stat.path and stat.file_id and counts(stat):
+                groups.setdefault((partition, stat.file_id), []).append(stat)
+    replaced = written.partition_to_replace_file_ids or {}
+    gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
+    listed = {partition for (partition, _), stats in groups.items() if any(map(asks_before, stats))}
+    listed |= {partition for partition, _ in gone}
+    slices = meta.view(timeline).slices_of(sorted(listed)) if listed else ()
+    before = {(each.partition, each.file_id): each for each in slices}
+    for (partition, file_id), of_group in groups.items():
+        files = [file for stat in of_group if (file := data_file(stat)) is not None]
+        older = before.get((partition, file_id))
+        base = next((file for file in reversed(files) if isinstance(file, BaseFile)), None)
+        logs = tuple(file for file in files if isinstance(file, LogFile)) if base is None else ()
+        if base is not None:
+            after = FileSlice(partition, file_id, base)
+        else:
+            after = (older or FileSlice(partition, file_id, None)).with_logs(logs)
+        yield ChangedGroup(partition, file_id, tuple(of_group), older, after, logs)
+    for partition, file_id in sorted(gone):
+        if (partition, file_id) in before:
+            yield ChangedGroup(partition, file_id, (), before[partition, file_id], None)

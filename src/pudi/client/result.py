@@ -1,0 +1,111 @@
+"""The result of a verb."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pudi.catalogs.sync_result import SyncResult
+from pudi.format import CommitMetadata
+from pudi.timeline import Instant
+
+_SHOWN_SECONDS = 0.01
+"""Seconds from which on a phase is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A completed commit.
+
+    Attributes:
+        instant: requested time, what `as_of` takes.
+        completion_time: completion time, what to pass as the next `since`; below table version 8 the instant itself.
+        operation: what was done, by Hudi's name (`UPSERT`, …).
+        records_inserted: new records.
+        records_updated: records replaced by a newer version.
+        records_deleted: deleted records.
+        files_written: data files.
+        files_replaced: file groups that an overwrite or a delete of partitions replaced; their records are not
+            counted.
+        failed_services: errors after the completed commit, by service (`compaction`, `metadata table`,
+            `clean-up`): the error's type and message. The log holds the traceback; the next commit tries again.
+        bytes_written: bytes of these files.
+        duration: seconds from the call to completion.
+        phases: seconds by phase, of the attempt that was completed.
+        files_deleted: data files that a clean deleted.
+        attempts: number of attempts; more than one after conflicts with other writers.
+        syncs: what was registered in catalogs after the commit, where options asked for it. One that failed stands in
+            `failed_services`.
+    """
+
+    instant: str
+    completion_time: str
+    operation: str
+    records_inserted: int
+    records_updated: int
+    records_deleted: int
+    files_written: int
+    bytes_written: int
+    duration: float
+    phases: Mapping[str, float] = field(default_factory=dict)
+    files_replaced: int = 0
+    failed_services: Mapping[str, str] = field(default_factory=dict)
+    attempts: int = 1
+    files_deleted: int = 0
+    syncs: tuple[SyncResult, ...] = ()
+
+    def __str__(self) -> str:
+        """Format as one line: operation, records, files, seconds."""
+        records = {"inserted": self.records_inserted, "updated": self.records_updated, "deleted": self.records_deleted}
+        said = [f"{number:,} {what}" for what, number in records.items() if number]
+        if self.files_replaced:
+            said.append(f"{self.files_replaced:,} file group{_plural(self.files_replaced)} replaced")
+        if self.files_written or not self.files_deleted:
+            size = f" of {_size(self.bytes_written)}" if self.files_written else ""
+            said.append(f"{self.files_written:,} file{_plural(self.files_written)}{size}")
+        if self.files_deleted:
+            said.append(f"{self.files_deleted:,} file{_plural(self.files_deleted)} deleted")
+        phases = ", ".join(
+            f"{name} {seconds:.2f}" for name, seconds in self.phases.items() if seconds >= _SHOWN_SECONDS
+        )
+        line = f"{self.operation} {self.instant}: {', '.join(said)}; {self.duration:.2f} s" + (
+            phases and f" ({phases})"
+        )
+        if self.attempts > 1:
+            line += f"; {self.attempts} attempts"
+        line += "".join(f"; registered in {sync}" for sync in self.syncs)
+        return line + "".join(f"; {name} failed: {error}" for name, error in self.failed_services.items())
+
+    @classmethod
+    def of(
+        cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float], deleted: int = 0
+    ) -> CommitResult:
+        """Return the result of a completed instant, from its commit metadata."""
+        stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
+        return cls(
+            instant=done.requested,
+            completion_time=done.completion or done.requested,  # layout 1 has no completion time
+            operation=metadata.operation_type or "",
+            records_inserted=sum(s.num_inserts or 0 for s in stats),
+            records_updated=sum(s.num_update_writes or 0 for s in stats),
+            records_deleted=sum(s.num_deletes or 0 for s in stats),
+            files_written=len(stats),
+            bytes_written=sum(s.total_write_bytes or 0 for s in stats),
+            duration=duration,
+            phases=dict(phases),
+            files_deleted=deleted,
+            files_replaced=sum(map(len, (metadata.partition_to_replace_file_ids or {}).values())),
+        )
+
+
+def _plural(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
+def _size(count: float) -> str:
+    """Format a number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

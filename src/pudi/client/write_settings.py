@@ -1,0 +1,189 @@
+"""Derive the settings of one write from the writer's options: files, sizes, combining of versions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from pudi.client.inflight_builds import maintained_partitions
+from pudi.client.meta_client import MetaClient
+from pudi.concurrency import closed_groups
+from pudi.config import WriteOptions, merge_semantics
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions
+from pudi.format import BloomOptions
+from pudi.format.change_data import LoggingMode, change_record_schema
+from pudi.format.hfile_rows import KEY_FIELD
+from pudi.format.metadata_partitions import BLOOM_FILTERS
+from pudi.merge import MergeMode
+from pudi.plan import LogOptions, Operation
+from pudi.plan.changes import ChangeLogging
+from pudi.plan.write import Sizing, average_record_bytes
+from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
+from pudi.task.event_time import is_event_time
+from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+_SIZE_SAMPLE_COMMITS = 5
+"""The number of commits to search for an average record size."""
+
+
+def writable_schema(schema_json: str, table: str) -> pa.Schema:
+    """Return the table's columns without meta fields.
+
+    Raises:
+        NotSupportedError: a column has a type that pudi can't write.
+    """
+    unwritable = unwritable_columns(schema_json)
+    if unwritable:
+        raise NotSupportedError(
+            f"column {unwritable[0]!r} has an Avro type that pudi reads but can't write back as the table words it "
+            "(milliseconds, time of day, enum, decimal in bytes); write this table with Apache Hudi",
+            table=table,
+        )
+    return without_meta_fields(avro_to_arrow(schema_json))
+
+
+def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
+    """Return the table's Avro schema after a write, and log each column whose type the write changes.
+
+    Args:
+        before: the schema before.
+        columns: the table's columns after the write.
+        name: the table's name.
+        table: its location.
+    """
+    after = evolved_text(before, columns, name)
+    if after != before:
+        for column, old, new in retyped(avro_to_arrow(before), columns):
+            _log.warning("%s: the data changes column %r of the table from %s to %s", table, column, old, new)
+    return after
+
+
+def combines(operation: Operation, options: WriteOptions) -> bool:
+    """Return whether a write first combines records with the same key (precombine)."""
+    if operation is Operation.UPSERT:
+        return options.combine_before_upsert
+    drops = operation is Operation.INSERT and options.duplicates == "drop"
+    return operation is Operation.DELETE or drops or options.combine_before_insert
+
+
+def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]) -> FileOptions:
+    """Return the settings of base files.
+
+    They get a bloom filter if an option asks for it, or if the metadata table has bloom filters.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        columns: names of the table's columns.
+
+    Raises:
+        NotSupportedError: base files are HFiles, which can't have a column of such a name.
+    """
+    keys = BloomOptions(
+        num_entries=options.bloom_num_entries,
+        fpp=options.bloom_fpp,
+        max_entries=options.bloom_max_entries,
+        kind=options.bloom_type,
+    )
+    parquet = ParquetOptions(
+        codec=options.compression_codec,
+        row_group_bytes=options.block_size,
+        page_bytes=options.page_size,
+        dictionary=options.dictionary_enabled,
+        bloom=keys if options.bloom_enabled or BLOOM_FILTERS in maintained_partitions(meta) else None,
+    )
+    made = FileOptions(parquet, populated=meta.config.populate_meta_fields, path_columns=meta.path_columns)
+    if meta.config.base_file_format == "ORC":
+        return replace(made, orc=OrcOptions(ORC_CODECS[options.orc_codec], options.orc_stripe_size, parquet.bloom))
+    if meta.config.base_file_format != "HFILE":
+        return made
+    if KEY_FIELD in columns and meta.config.record_key_fields != (KEY_FIELD,):
+        raise NotSupportedError(
+            f"a column named {KEY_FIELD!r} that isn't the record key, in a table whose base files are HFiles: Hudi "
+            "puts the record key in its place; name it otherwise, or make the table with Parquet files",
+            table=meta.storage.root,
+        )
+    return replace(made, hfile=HFileOptions(options.hfile_codec, options.hfile_block_size, keys))
+
+
+def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
+    """Return the settings of log files; None in a copy-on-write table."""
+    if not meta.merges_on_read:
+        return None
+    hfiles = meta.config.base_file_format == "HFILE"
+    block = options.log_block_format or ("hfile" if hfiles else "parquet")
+    return LogOptions(
+        layout=meta.store.layout,
+        avro=block == "avro",
+        hfile=block == "hfile",
+        max_file_bytes=options.log_max_size,
+        max_block_bytes=options.log_block_max_size,
+        small_files=options.small_file_candidates,
+        positions=options.record_positions and meta.store.rules.has_record_positions and not hfiles,
+        partial=options.partial_updates and meta.store.rules.has_record_positions,
+    )
+
+
+def change_logging(meta: MetaClient, options: WriteOptions, schema_json: str) -> ChangeLogging | None:
+    """Return how the table logs changes of base files; None if it doesn't.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        schema_json: the table's Avro schema after the write, without meta fields.
+    """
+    if not meta.config.cdc_enabled:
+        return None
+    mode = LoggingMode(meta.config.cdc_logging_mode)
+    return ChangeLogging(mode, change_record_schema(schema_json, mode), options.log_block_max_size)
+
+
+def event_time_column(meta: MetaClient, options: WriteOptions, columns: pa.Schema) -> str | None:
+    """Return the column whose range goes into the statistics of written files; None where it isn't tracked.
+
+    Hudi tracks event times only in tables with event-time ordering (HoodieWriteHandle).
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        columns: the table's columns after the write.
+
+    Raises:
+        InvalidArgumentError: there is no such column, or it's of a type that holds no event times.
+    """
+    name = options.event_time_field
+    if not options.tracks_event_time or name is None:
+        return None
+    if merge_semantics(meta.config).mode != MergeMode.EVENT_TIME.value:
+        return None
+    if name not in columns.names or not is_event_time(columns.field(name).type):
+        found = f"it is of type {columns.field(name).type}" if name in columns.names else "there is no such column"
+        raise InvalidArgumentError(
+            f"{WriteOptions.event_time_field}={name}: {found}; name a column of timestamps, integers or text",
+            table=meta.storage.root,
+        )
+    return name
+
+
+def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_bytes: float | None) -> Sizing:
+    """Return how inserts are packed into files, by the record sizes of recent commits.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+        timeline: the table's timeline.
+        record_bytes: bytes of an average record in memory, if the engine knows them; the lower bound in a table whose
+            commits give no estimate.
+    """
+    recent = meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
+    default = min(float(options.record_size_estimate), record_bytes or float("inf"))
+    size = average_record_bytes(
+        (meta.store.read_commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
+    )
+    closed = closed_groups(meta.store, timeline)
+    return Sizing(options.small_file_limit, options.max_file_size, size, closed)

@@ -1,0 +1,170 @@
+"""Conditions of a commit: what must hold, under the table's lock, when an instant completes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pudi.client.meta_client import MetaClient
+from pudi.commit.lease import ServiceLease
+from pudi.commit.sole_progress import SoleProgress
+from pudi.concurrency import ConflictCheck
+from pudi.config import Options, check_writable
+from pudi.errors import ConflictError
+from pudi.timeline import Instant, Timeline
+
+
+class CommitCondition(Protocol):
+    """A condition of a commit."""
+
+    def check(self, now: Timeline) -> None:
+        """Check it under the table's lock, before anything of the commit is visible.
+
+        Args:
+            now: the timeline, listed under the lock.
+
+        Raises:
+            PudiError: it doesn't hold; the commit doesn't complete.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSeen:
+    """The table's schema at the start of a write.
+
+    Attributes:
+        text: the Avro schema.
+        by_id: the internal schema; None in a table without schema on read.
+    """
+
+    text: str
+    by_id: str | None
+
+    @classmethod
+    def of(cls, meta: MetaClient, timeline: Timeline) -> SchemaSeen:
+        """Return the schema at a timeline."""
+        return cls(meta.schema_json(timeline), meta.schema_by_id(timeline))
+
+    def check(self, meta: MetaClient, timeline: Timeline) -> None:
+        """Raise an error if the schema has changed.
+
+        Raises:
+            ConflictError: another writer changed it.
+        """
+        if SchemaSeen.of(meta, timeline) != self:
+            newest = max((i.requested for i in timeline.commits), default="none")
+            raise ConflictError(
+                f"another writer changed the table's schema meanwhile (the newest commit is {newest}); nothing of this "
+                "write is visible; read the table again and retry",
+                table=meta.storage.root,
+            )
+
+
+def refuse_older_columns(meta: MetaClient, stated: Timeline, now: Timeline, instant: Instant) -> None:
+    """Refuse to complete a plan that would state older columns than a write that was requested before it.
+
+    Hudi's readers take the schema of the commit that was requested last, also of a table service.
+
+    Args:
+        meta: the table.
+        stated: the timeline by which the plan ran.
+        now: the timeline under the table's lock.
+        instant: the plan's instant.
+
+    Raises:
+        ConflictError: a write changed the columns meanwhile.
+    """
+    before, after = (SchemaSeen.of(meta, each.until(instant.requested)) for each in (stated, now))
+    if before != after:
+        raise ConflictError(
+            f"a write that was under way changed the table's columns while the {instant.action.value} ran: run the "
+            "plan again",
+            table=meta.storage.root,
+            instant=instant.requested,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoConflict:
+    """No commit since the start of a write conflicts with it."""
+
+    conflicts: ConflictCheck
+
+    def check(self, now: Timeline) -> None:
+        """Compare the write with what happened since; see `ConflictCheck.run`."""
+        self.conflicts.run(now)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingCommitted:
+    """No other writer has committed since the start.
+
+    Files of a commit that was requested later and completed earlier would be read by a schema that they don't have.
+    """
+
+    meta: MetaClient
+    conflicts: ConflictCheck
+
+    def check(self, now: Timeline) -> None:
+        """Look for commits that completed since the start.
+
+        Raises:
+            ConflictError: there is one.
+        """
+        if self.conflicts.new_commits(now):
+            raise ConflictError(
+                "another writer committed meanwhile; change the columns again", table=self.meta.storage.root
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaUnchanged:
+    """The table has the schema that a write began with, and this release can still write the table.
+
+    Attributes:
+        meta: the table; its properties are read again if another writer may have changed them.
+        options: the writer's.
+        seen: the table's schema at the start of the write.
+        conflicts: the conflict check of the write, which knows the commits since.
+    """
+
+    meta: MetaClient
+    options: Options
+    seen: SchemaSeen
+    conflicts: ConflictCheck
+
+    def check(self, now: Timeline) -> None:
+        """Compare the schemas if there are commits since the start.
+
+        Raises:
+            ConflictError: another writer changed the schema.
+            NotSupportedError: the table changed, and this release can't write it any more.
+        """
+        if self.conflicts.new_commits(now):
+            self.seen.check(self.meta, now)
+            self.meta.reload()
+            check_writable(self.meta.config, self.meta.storage.root, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressIsSole:
+    """No other process has gone on with the job that a write belongs to."""
+
+    meta: MetaClient
+    progress: SoleProgress
+
+    def check(self, now: Timeline) -> None:
+        """Look at the commits that completed meanwhile; see `SoleProgress.check`."""
+        self.progress.check(self.meta, now)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHeld:
+    """No process has declared this run of a plan dead."""
+
+    lease: ServiceLease
+
+    def check(self, now: Timeline) -> None:
+        """Look at the run's files; see `ServiceLease.check`."""
+        del now
+        self.lease.check()

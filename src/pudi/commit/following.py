@@ -1,0 +1,143 @@
+"""Prepare the metadata table to follow a rollback by one of its own, or find that it has to be rebuilt.
+
+Source: HoodieBackedTableMetadataWriter.update(HoodieRollbackMetadata), which rolls back the deltacommit of the same
+instant, and update(HoodieRestoreMetadata), which restores the metadata table, compactions included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pudi.client.meta_client import MetaClient
+from pudi.errors import CorruptError, PudiError
+from pudi.filegroup import Markers
+from pudi.format import Action
+from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, FILES
+from pudi.metadata_write.client import open_metadata
+from pudi.storage import delete_for_good
+from pudi.timeline import Instant, Timeline
+
+_OF_FILES = frozenset({FILES, COLUMN_STATS, BLOOM_FILTERS})
+"""Partitions with one entry for each file, which no other file changes."""
+_DELETING = frozenset({Action.CLEAN, Action.ROLLBACK})
+"""Actions of the table whose deltacommits say only which files are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Plan by which the metadata table follows a rollback.
+
+    Attributes:
+        compactions: its compactions that contain what goes, newest first, with the files that they wrote.
+    """
+
+    compactions: tuple[tuple[Instant, tuple[str, ...]], ...] = ()
+
+
+def plan_following(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> Following | None:
+    """Return how to follow by rolling back deltacommits; None if that doesn't leave what a rebuild would make.
+
+    It does if what followed them in the metadata table doesn't contain their entries. Index builds and log compactions
+    do. Compactions do too, but the file slices that they merged may still be there. Under the table's lock.
+
+    Args:
+        meta: the table.
+        timeline: its timeline now.
+        going: requested times of the commits that are rolled back: all that completed since the first of them. Those
+            that are off the timeline must be off that of the metadata table too.
+    """
+    config = meta.config
+    if FILES not in config.metadata_partitions or config.metadata_partitions_inflight:
+        return None
+    if config.metadata_partitions_to_rebuild:
+        return None
+    try:
+        if _changes_schema(meta, timeline, going):
+            return None
+        opened = meta.metadata_table(timeline)
+        return None if opened.invalidated else _plan(meta, timeline, opened.timeline, going)
+    except PudiError:  # a rebuild repairs it
+        return None
+
+
+def follow(meta: MetaClient, following: Following) -> None:
+    """Take compactions back, before the deltacommits that they contain are rolled back.
+
+    Readers find the same entries in the file slices before. A crash leaves a compaction that is pending, or files that
+    no instant completed.
+
+    Args:
+        meta: the table.
+        following: the plan.
+    """
+    mdt = open_metadata(meta)
+    for instant, files in following.compactions:
+        delete_for_good(mdt.storage, [mdt.store.path(instant)])
+        delete_for_good(mdt.storage, files)
+        mdt.store.discard(replace(instant, action=Action.COMPACTION))
+
+
+def _changes_schema(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> bool:
+    """Return whether the table gets another schema: the indexes' definitions may name columns that go."""
+    left = replace(timeline, instants=tuple(each for each in timeline.instants if each.requested not in going))
+    if not left.commits:
+        return True
+    return (meta.schema_json(left), meta.schema_by_id(left)) != (
+        meta.schema_json(timeline),
+        meta.schema_by_id(timeline),
+    )
+
+
+def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection[str]) -> Following | None:
+    """Return how to follow, unless an instant of the metadata table contains entries of others that go."""
+    gone = [each for each in own.commits if each.requested in going]
+    there = {each.requested for each in timeline.commits} & set(going)
+    if own.pending or there != {each.requested for each in gone}:
+        return None
+    if any(each.action is not Action.DELTACOMMIT for each in gone):
+        return None
+    since = min(map(own.done, gone), default="")
+    later = [each for each in own.instants if own.done(each) > since and each.requested not in going]
+    compactions = [each for each in later if each.action is Action.COMMIT]
+    others = [each for each in later if each.action is Action.DELTACOMMIT]
+    if len(compactions) + len(others) < sum(each.is_write for each in later):
+        return None
+    if not all(_states_deletions(meta, timeline, each) for each in others):
+        return None
+    return _without(meta, own, compactions)
+
+
+def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) -> Following | None:
+    """Return how to take compactions back, unless a clean may have deleted the file slices before them."""
+    if not compactions:
+        return Following()
+    first = min(map(own.done, compactions))
+    cleaned = any(own.done(each) > first for each in own.of(Action.CLEAN))
+    if cleaned or meta.store.rules.logs_name_their_slice:  # there, later log files have the compaction in their names
+        return None
+    newest_first = sorted(compactions, key=own.done, reverse=True)
+    return Following(tuple((each, _written_by(open_metadata(meta), each)) for each in newest_first))
+
+
+def _written_by(mdt: MetaClient, compaction: Instant) -> tuple[str, ...]:
+    """Return the files that a compaction wrote.
+
+    Raises:
+        CorruptError: it says nothing, or names files of others.
+    """
+    markers = Markers(mdt.storage, compaction.requested)
+    written = mdt.store.read_commit_metadata(compaction).partition_to_write_stats
+    paths = tuple(markers.owned(stat.path or "") for stats in written.values() for stat in stats)
+    if not paths:
+        raise CorruptError("the compaction says of no file", table=mdt.storage.root, instant=compaction.requested)
+    return paths
+
+
+def _states_deletions(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
+    """Return whether a deltacommit of the metadata table only says which files the table deleted."""
+    origin = {each.action for each in timeline.instants if each.requested == instant.requested and each.is_completed}
+    if not origin or origin - _DELETING:
+        return False
+    written: Iterable[str] = open_metadata(meta).store.read_commit_metadata(instant).partition_to_write_stats
+    return _OF_FILES.issuperset(written)

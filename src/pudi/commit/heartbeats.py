@@ -1,0 +1,80 @@
+"""Keep the instant of a running action alive, and undo the action if it fails; find out whether other writers live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from pudi.client.after_commit import CLEAN_UP, after_commit
+from pudi.client.meta_client import MetaClient
+from pudi.concurrency import Heartbeat, Liveness, liveness
+from pudi.config import WriteOptions
+from pudi.errors import NotFoundError, PudiError
+from pudi.filegroup import Markers
+from pudi.timeline import Instant
+
+
+@contextmanager
+def keep_alive(
+    meta: MetaClient,
+    hearts: Sequence[Heartbeat],
+    undo: Callable[[BaseException], None],
+    failed: dict[str, str] | None = None,
+) -> Iterator[None]:
+    """Run an action whose heartbeats the caller starts; stop them at its end, and undo the action on an error.
+
+    If undoing fails too, the first error is raised. The heartbeat files stay then, so that the next writer finds the
+    instant dead and rolls it back.
+
+    Args:
+        meta: the table.
+        hearts: the heartbeats; more may be added while the action runs.
+        undo: undoes what the action did so far. It isn't called if the process is about to end.
+        failed: notes of what failed after the commit. The heartbeat files stay if the clean-up is among them: by them
+            the next writer finds the markers that are left.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _stop(hearts)
+        if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
+            with suppress(PudiError):
+                undo(error)
+        raise
+    _stop(hearts)
+    if CLEAN_UP in (failed or {}):
+        return
+    with after_commit(CLEAN_UP, meta.storage.root, failed):
+        for heart in hearts:
+            heart.stop()
+
+
+def liveness_of(meta: MetaClient, requested: str, options: WriteOptions, last_seen_ms: int) -> Liveness:
+    """Return whether the process of a pending instant is alive.
+
+    Args:
+        meta: the table.
+        requested: requested time of the instant.
+        options: the heartbeat's limits.
+        last_seen_ms: when its files were last touched, for a process without heartbeat; see `last_touched_ms`.
+    """
+    return liveness(
+        meta.storage,
+        requested,
+        meta.context,
+        expires_after_ms=options.heartbeat_expiry_ms,
+        last_seen_ms=last_seen_ms,
+    )
+
+
+def last_touched_ms(meta: MetaClient, instant: Instant) -> int:
+    """Return when the process of a pending instant last wrote a marker or the instant, in ms since 1970; else 0."""
+    times = [info.modified_ms for info in Markers(meta.storage, instant.requested).infos()]
+    with suppress(NotFoundError):
+        times.append(meta.storage.head(meta.store.path(instant)).modified_ms)
+    return max(times, default=0)
+
+
+def _stop(hearts: Sequence[Heartbeat]) -> None:
+    for heart in hearts:
+        heart.stop(delete=False)

@@ -1,0 +1,309 @@
+"""Define the interface of a kind of index; everything else iterates `registry`.
+
+A kind is a type of partitions of the metadata table (`MetadataPartitionType`) and says how its indexes are asked for,
+built, maintained by commits, read, and checked. Partitions without a kind (`files`, `partition_stats`) belong to the
+metadata table itself, or to the type that lists them as companions.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import Options
+from pudi.errors import CorruptError, InvalidArgumentError
+from pudi.format import CommitMetadata
+from pudi.format.metadata_partitions import MetadataPartitionType
+from pudi.indexes.checking import IndexCheck
+from pudi.indexes.difference import Difference
+from pudi.indexes.reading import IndexRead, LookupResult
+from pudi.metadata import MetadataTable
+from pudi.metadata.changes import Changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.index_defs import defined_index, spec_of
+from pudi.metadata_write.index_logs import StagedKeyChanges
+from pudi.metadata_write.request import IndexRequest
+from pudi.metadata_write.written_entries import WrittenEntries
+from pudi.plan import ReadPlan
+from pudi.plan.entry_staging import EntryStaging
+from pudi.schema.internal import SchemaHistory
+from pudi.tagging import Index
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+from pudi.timeline.plan_runs import PlanRun
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStaging:
+    """Means by which a commit finds its changes of indexes whose entries depend on the content of files.
+
+    Attributes:
+        engine: runs the jobs.
+        timeline: the table's, as the commit was planned by it.
+        options: the writer's.
+        index: the index that the commit located its records by.
+        entries: what the commit's tasks have staged of indexes.
+        run: the run of a plan that commits; None for a write.
+    """
+
+    engine: Engine
+    timeline: Timeline
+    options: Options
+    index: Index = field(default_factory=Index)
+    entries: WrittenEntries = field(default_factory=WrittenEntries)
+    run: PlanRun | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWrite:
+    """A write whose tasks are about to start.
+
+    Attributes:
+        meta: the table.
+        timeline: the table's, as the write was planned by it.
+        requested: requested time of the commit.
+        options: the writer's.
+        schema: the table's columns after the write, without meta fields.
+        index: the index that locates the records.
+        history: the schemas of older files, in a table with schema on read.
+    """
+
+    meta: MetaClient
+    timeline: Timeline
+    requested: str
+    options: Options
+    schema: pa.Schema
+    index: Index
+    history: SchemaHistory | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFiles:
+    """Data files that an action deleted.
+
+    Attributes:
+        files: their names, by partition path.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Partition path and name of each."""
+        return [(partition, name) for partition, names in self.files.items() for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedCommit:
+    """A commit whose changes go into the indexes.
+
+    Attributes:
+        meta: the table.
+        instant: the inflight instant.
+        written: the commit's metadata.
+        staging: how its files are read; None if it changes no file.
+        removed: the files that it deleted; None for none.
+    """
+
+    meta: MetaClient
+    instant: Instant
+    written: CommitMetadata
+    staging: IndexStaging | None
+    removed: RemovedFiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockedCommit:
+    """The state of the table when a commit holds its lock.
+
+    Attributes:
+        now: the table's timeline.
+        table: the metadata table as it is before the commit.
+        maintained: the partitions of the metadata table that commits maintain.
+    """
+
+    now: Timeline
+    table: MetadataTable
+    maintained: frozenset[str]
+
+
+class CommitChanges:
+    """Changes that one commit makes to the indexes of one kind; none, unless the kind defines some.
+
+    Attributes:
+        keys: the changes of record-level indexes, whose log files are written before the lock is taken.
+    """
+
+    keys: Sequence[StagedKeyChanges] = ()
+
+    def changes(self, locked: LockedCommit) -> Mapping[str, Changes | None]:
+        """Return the records that change, by partition of the metadata table, under the table's lock.
+
+        An index may be among `locked.maintained` that wasn't when the changes were prepared.
+        """
+        return {}
+
+    def finish(self, locked: LockedCommit) -> None:
+        """Do what follows the metadata table's deltacommit, under the table's lock."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChanges(CommitChanges):
+    """Changes of record-level indexes alone."""
+
+    keys: Sequence[StagedKeyChanges] = ()
+
+
+class IndexKind(ABC):
+    """A kind of index; one instance serves all tables, so it holds no state.
+
+    Attributes:
+        type: the type of its partitions of the metadata table.
+        requires: partitions that must exist before the index.
+        is_record_level: whether its entries are about single records: readers rely on their completeness.
+        needs_columns: whether a request must name columns.
+    """
+
+    type: MetadataPartitionType
+    requires: tuple[str, ...] = ()
+    is_record_level: bool = False
+    needs_columns: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind's name in `Table.create_index`, in messages and in the command line."""
+        return self.type.index_name
+
+    # asked for and defined
+
+    def accepts(self, request: IndexRequest) -> bool:
+        """Return whether a user's request is for an index of this kind."""
+        return request.expr is None and request.kind.strip().lower() == self.name
+
+    def requested(self, request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
+        """Return the index that a user asks for.
+
+        Args:
+            request: the request.
+            version: the table's version.
+            options: the user's.
+            table: location of the table's root, for messages.
+
+        Raises:
+            InvalidArgumentError: the request makes no sense.
+        """
+        if request.settings:
+            raise InvalidArgumentError(f"an index {self.name} has no setting {min(request.settings)!r}", table=table)
+        if self.type.is_named:
+            return request.over_one_column(self.type, version, table)
+        if request.name is not None and request.name != self.name:
+            raise InvalidArgumentError(f"a table has one {self.name} at most, which has that name", table=table)
+        return IndexSpec(self.type, self.name, request.columns, version=self.type.version(version))
+
+    def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
+        """Find the indexes that a writer's options ask for explicitly.
+
+        Raises:
+            InvalidArgumentError: the options contradict each other.
+        """
+        yield from ()
+
+    def is_default(self, options: Options) -> bool:
+        """Return whether a new table gets the index, unless its options say otherwise."""
+        return False
+
+    # built
+
+    @abstractmethod
+    def builder(self, work: Building) -> IndexBuilder:
+        """Return what builds an index."""
+
+    def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
+        """Return the index that a rebuild makes in place of a damaged one; its definition may be damaged too."""
+        try:
+            return defined_index(meta, partition)
+        except CorruptError as error:
+            _log.warning("table %s: %s", meta.storage.root, error)
+            return spec_of(partition, {}, meta.config.version, meta.storage.root)
+
+    def must_change(self, written: CommitMetadata) -> bool:
+        """Return whether a commit certainly changes an index: if it did not, it missed the index's build."""
+        return False
+
+    # maintained
+
+    def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
+        """Return how the tasks of a write stage the entries of indexes with the files that they write.
+
+        `prepare` gets what they staged. It reads the files of a commit where they staged nothing.
+
+        Args:
+            write: the write.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+        """
+        yield from ()
+
+    @abstractmethod
+    def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
+        """Find out what a commit changes, before the table's lock is taken; the engine may run jobs.
+
+        Args:
+            commit: the commit.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+
+        Raises:
+            NotFoundError: a file of the commit is missing.
+            CorruptError: a file can't be read, or an index's definition is damaged.
+        """
+
+    def removed(
+        self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
+    ) -> Mapping[str, Changes | None]:
+        """Return the records that change where files are deleted, under the table's lock.
+
+        Nothing, unless a kind has records of files. Entries of records name file groups, which stay.
+
+        Args:
+            commit: the action that deleted them.
+            files: the files.
+            partitions: the indexes of the kind that the table has now, ready or being built.
+        """
+        return {}
+
+    # read
+
+    def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
+        """Leave out the file slices that hold no wanted rows, as far as the indexes of the kind know.
+
+        Raises:
+            PudiError: an index can't be read; the read goes on without it.
+        """
+        return plan
+
+    def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
+        """Find the file groups of the keys or values that a predicate names; None if that is unknown.
+
+        Raises:
+            PudiError: an index can't be read; the read goes on without it.
+        """
+        return None
+
+    # checked
+
+    @abstractmethod
+    def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
+        """Compare the indexes of the kind with the table's files.
+
+        Args:
+            check: the check; findings of its jobs are added to it.
+            partitions: the indexes of the kind that readers use.
+        """

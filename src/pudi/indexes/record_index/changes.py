@@ -1,0 +1,318 @@
+"""Open a table's record index for writers, and find the changes of each commit.
+
+Source: HoodieBackedTableMetadataWriter.initializeRecordIndexPartition,
+HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pudi.client.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
+from pudi.client.inflight_builds import maintained_timeline
+from pudi.client.meta_client import MetaClient
+from pudi.concurrency import TimelineBehindError
+from pudi.config import IndexOptions, MetadataOptions, Options
+from pudi.errors import InvalidArgumentError
+from pudi.filegroup import HFILE_EXTENSION, FileSlice
+from pudi.format import (
+    CommitMetadata,
+    WriteStat,
+    instant_to_millis,
+    parse_base_file,
+    parse_log_file,
+    staging_dir,
+)
+from pudi.format.metadata_partitions import RECORD_INDEX
+from pudi.indexes.record_index.repeated import may_repeat, note_repeated
+from pudi.indexes.record_index.spec import is_partitioned
+from pudi.metadata.locations import encode_location
+from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
+from pudi.metadata.validity import is_known_to, scope_of
+from pudi.metadata_write.client import open_metadata
+from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork
+from pudi.metadata_write.invalidated import is_invalidated
+from pudi.metadata_write.written_entries import WrittenEntries
+from pudi.tagging import Index
+from pudi.task import Engine
+from pudi.task.index_keys import KeyTask, ShardTask
+from pudi.task.record_staging import RecordStaging
+from pudi.task.repeated_keys import KeyWatch, Repeated
+from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
+from pudi.timeline import Instant, Timeline
+from pudi.timeline.plan_runs import PlanRun
+
+_log = logging.getLogger(__name__)
+
+
+def refuse_behind(meta: MetaClient, timeline: Timeline) -> None:
+    """Refuse to plan by a timeline that isn't the newest one any more, where the metadata table has more commits.
+
+    Raises:
+        TimelineBehindError: the timeline has changed.
+    """
+    if meta.store.load() != timeline:
+        raise TimelineBehindError(
+            "another process completed a commit while this write looked for its keys; retry", table=meta.storage.root
+        )
+
+
+def open_shards(meta: MetaClient, timeline: Timeline, *, alone: bool = False) -> RecordShards | None:
+    """Return the record index as a reader of a timeline sees it; None if the table has none.
+
+    Args:
+        meta: the table.
+        timeline: the table's timeline, loaded before: the index is read without commits that are pending on it.
+        alone: whether to make sure that no commit has completed since. The index may send a key of a file group that
+            was clustered since to one that the timeline doesn't show, as if the key were new.
+
+    Raises:
+        CorruptError: the index is damaged.
+        TimelineBehindError: a commit has completed since.
+    """
+    if RECORD_INDEX not in meta.config.metadata_partitions:
+        return None
+    mdt = open_metadata(meta)
+    own = mdt.store.load()
+    shards = shards_of(meta, mdt, own, timeline)
+    if alone and not is_known_to(shards.scope, own, timeline):
+        refuse_behind(meta, timeline)
+    return shards
+
+
+def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShards | None:
+    """Return the record index that a write uses; None if it uses another index, or the table has none (yet).
+
+    Raises:
+        TimelineBehindError: a commit has completed since the timeline was loaded.
+        InvalidArgumentError: the table has the other kind of record index.
+        CorruptError: the index is damaged.
+    """
+    if not index.records:
+        return None
+    shards = open_shards(meta, timeline, alone=True)
+    if shards is None:
+        _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
+        return None
+    if meta.opened.table is not None and RECORD_INDEX in meta.opened.table[1].ever_invalidated:
+        return None
+    if shards.ranges and shards.partitioned == index.is_global:
+        kind, other = ("RECORD_LEVEL_INDEX", "by partition") if shards.partitioned else ("RECORD_INDEX", "over it all")
+        raise InvalidArgumentError(
+            f"the table has a record index {other}: use {IndexOptions.index_type}={kind}", table=meta.storage.root
+        )
+    return shards
+
+
+def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
+    """`open_shards` of an opened metadata table, as its own timeline has it."""
+    slices = mdt.view(own).slices(RECORD_INDEX)
+    scope = scope_of(timeline, own, mdt.store)
+    return RecordShards.of(mdt.storage, slices, scope, partitioned=is_partitioned(meta, slices))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedIndex:
+    """The changes of one commit to the record index, in files of keys that tasks staged.
+
+    Attributes:
+        meta: the table.
+        engine: runs the jobs.
+        instant: requested time of the commit.
+        shards: number of file groups of the index by partition path, when the keys were divided among them.
+        keys: the files.
+        looks_up: whether the commit may bring keys that other file groups have.
+        partition: its partition of the metadata table.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    instant: str
+    shards: Mapping[str | None, int]
+    keys: tuple[StagedKeys, ...]
+    looks_up: bool
+    partition: str = RECORD_INDEX
+
+    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+        """Find the file groups of the index that the commit changes; see `StagedKeyChanges.plan`."""
+        found = portions_by_shard(self.keys)
+        if not found:
+            return ShardWork(self, (), ())
+        timeline = self.meta.store.load()
+        known = shards_of(self.meta, mdt, own, timeline)
+        if is_invalidated(mdt, own, RECORD_INDEX, known.slices):
+            return ShardWork(self, (), ())
+        new = self._new_groups(known, {partition for partition, _ in found})
+        watch = None if self.meta.config.repeated_keys else KeyWatch(known.scope if self.looks_up else None)
+        tasks = []
+        for place, ((partition, shard), portions) in enumerate(found.items()):
+            scope = partition if known.partitioned else WHOLE_TABLE
+            first, _ = known.ranges.get(scope, (0, 0))
+            file_slice = new.get(shard_id(shard, scope)) or known.slices[first + shard]
+            tasks.append(ShardTask(place, self.instant, mdt.store.layout, file_slice, portions, watch=watch))
+        return ShardWork(self, tuple(tasks), tuple(new))
+
+    def note_repeated(self, found: Sequence[Repeated]) -> None:
+        """See `StagedKeyChanges.note_repeated`."""
+        note_repeated(self.meta, self.meta.store.load(), found)
+
+    def _new_groups(self, known: RecordShards, touched: set[str]) -> dict[str, FileSlice]:
+        """Return the new file groups, for partitions without any in the index."""
+        for partition, number in self.shards.items():
+            there = known.ranges.get(partition)
+            if there is not None and there[1] != number:
+                raise IndexesChangedError(
+                    "the record index was rebuilt while this write was under way; retry",
+                    table=self.meta.storage.root,
+                    instant=self.instant,
+                )
+        if not known.partitioned:
+            return {}
+        missing = sorted(touched - set(known.ranges))
+        ids = [shard_id(number, partition) for partition in missing for number in range(self.shards[partition])]
+        return {file_id: FileSlice(RECORD_INDEX, file_id, None) for file_id in ids}
+
+
+def stage_keys(
+    meta: MetaClient,
+    engine: Engine,
+    instant: Instant,
+    written: CommitMetadata,
+    timeline: Timeline,
+    index: Index,
+    options: Options,
+    emitted: WrittenEntries,
+    run: PlanRun | None = None,
+) -> StagedIndex | None:
+    """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
+
+    Tasks that wrote files have staged their keys. Jobs read the other files.
+
+    Args:
+        meta: the table.
+        engine: runs the jobs: no key passes through this process.
+        instant: the commit, not yet completed.
+        written: the commit's metadata.
+        timeline: the timeline when the commit was planned.
+        index: the index that located its records.
+        options: the writer's.
+        emitted: the entries that the commit's tasks have staged.
+        run: the run of a plan that commits; None for a write.
+    """
+    if not may_change_keys(written):
+        return None
+    staging = emitted.staging(RECORD_INDEX)
+    if not isinstance(staging, RecordStaging):
+        staging = record_staging(meta, timeline, instant.requested, options, index)
+    by_group = emitted.keys(RECORD_INDEX)
+    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, by_group.keys(), staging).all())
+    jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
+    if run is not None:
+        jobs = [replace(job, path=run.own(job.path)) for job in jobs]
+    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
+    found = tuple(staged_of(results)) + tuple(each for each in by_group.values() if each.shards)
+    partitions = {each.partition for each in found}
+    shards = {p if staging.partitioned else WHOLE_TABLE: staging.groups_of(p) for p in partitions}
+    if not staging.partitioned:
+        found = tuple(replace(each, partition="") for each in found)
+    looks_up = may_repeat(meta.config, index, written, partitioned=staging.partitioned)
+    return StagedIndex(meta, engine, instant.requested, shards, found, looks_up)
+
+
+def record_staging(
+    meta: MetaClient, timeline: Timeline, requested: str, options: Options, index: Index
+) -> RecordStaging:
+    """Return how tasks stage keys for the table's record index, ready or unfinished.
+
+    Args:
+        meta: the table.
+        timeline: the table's.
+        requested: requested time of the commit.
+        options: the writer's.
+        index: the index that locates the commit's records.
+
+    Raises:
+        CorruptError: the index is damaged.
+    """
+    mdt = open_metadata(meta)
+    known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
+    return RecordStaging(
+        staging_dir(requested),
+        instant_to_millis(requested, meta.config.timezone),
+        {scope: number for scope, (_, number) in known.ranges.items()},
+        known.partitioned,
+        options[MetadataOptions.partitioned_record_index_min_groups],
+        key_reading(meta, timeline).with_instant(requested),
+        _logs_add(index),
+        _revives(index),
+    )
+
+
+def _logs_add(index: Index) -> bool:
+    """Return whether log files of existing file groups may have new keys: in bucket tables."""
+    return index.buckets is not None
+
+
+def _revives(index: Index) -> bool:
+    """Return whether writes find keys that a log file deleted, and write them to log files again."""
+    return not index.records
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """The jobs that read the changed keys of one commit."""
+
+    meta: MetaClient
+    instant: str
+    written: CommitMetadata
+    timeline: Timeline
+    index: Index
+    staged: Collection[tuple[str, str]]
+    staging: RecordStaging
+
+    def all(self) -> Iterator[KeyTask]:
+        """Return a job for each file group whose keys may have changed; they are not numbered yet."""
+        groups = changed_groups(self.meta, self.written, self.timeline, self._matters, _needs_before)
+        for place, group in enumerate(groups):
+            location = encode_location(group.partition, group.file_id, self.staging.millis)
+            path = f"{staging_dir(self.instant)}/{place}"
+            task = KeyTask(0, self.staging.reading, group.partition, location, 1, path, group.before, group.after)
+            yield self._narrowed(task, group)
+
+    def _narrowed(self, task: KeyTask, group: ChangedGroup) -> KeyTask:
+        """Return the task with only the files that show the difference."""
+        if group.logs:
+            adds = _logs_add(self.index) or any(stat.num_inserts for stat in group.stats)
+            return replace(task, logged=group.logs, adds=adds, revives=_revives(self.index))
+        if not group.stats:
+            return task
+        stat = group.stats[-1]
+        if not stat.prev_base_file:
+            return replace(task, before=None)
+        if _needs_before(stat):
+            return task
+        skip = (stat.num_writes or 0) - (stat.num_inserts or 0)  # rows that stay in front, see SliceWriter.rewrite
+        return replace(task, before=group.after if skip else None, skip=skip)
+
+    def _matters(self, stat: WriteStat) -> bool:
+        """Return whether a file may have other keys than the file before it, and its task didn't stage them."""
+        if (stat.partition_path or "", stat.file_id or "") in self.staged:
+            return False
+        return bool(stat.num_inserts or stat.num_deletes) or (
+            _is_log(stat) and (_logs_add(self.index) or _revives(self.index))
+        )
+
+
+def _needs_before(stat: WriteStat) -> bool:
+    """Return whether the changed keys of a file can only be found by a comparison with the slice before it.
+
+    Rows of an HFile are sorted, so new ones are not at the end.
+    """
+    before = parse_base_file(stat.prev_base_file or "")
+    return _is_log(stat) or (before is not None and bool(stat.num_deletes or before.extension == HFILE_EXTENSION))
+
+
+def _is_log(stat: WriteStat) -> bool:
+    return parse_log_file((stat.path or "").rpartition("/")[2]) is not None

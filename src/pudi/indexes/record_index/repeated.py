@@ -1,0 +1,84 @@
+"""Record keys in several file groups, of which the record index knows one: found by writers, said in the properties.
+
+Hudi lets a write put a key into a second file group, and so does pudi. Its record index then finds fewer records than
+there are; as in Hudi, writers by that index go on using it. Readers of pudi don't.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from pudi.client.find_index import key_scope
+from pudi.client.meta_client import MetaClient
+from pudi.client.properties import read_properties, update_properties
+from pudi.concurrency import KeyScope
+from pudi.config import IndexOptions, TableConfig, WriteOptions
+from pudi.format import CommitMetadata
+from pudi.plan import Operation
+from pudi.tagging import Index
+from pudi.task.repeated_keys import Repeated
+from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+_KEY = TableConfig.repeated_keys.key
+_ADDING = {each.value: each for each in Operation if each not in {Operation.DELETE, Operation.DELETE_PARTITION}}
+"""Operations that bring keys, by their names in commits; table services only move some."""
+
+
+def may_repeat(config: TableConfig, index: Index, written: CommitMetadata, *, partitioned: bool) -> bool:
+    """Return whether a commit may bring a key that another file group has, as far as the record index reaches.
+
+    Args:
+        config: the table's properties.
+        index: the index that located the commit's records.
+        written: the commit's metadata.
+        partitioned: whether the record index is kept for each partition by itself.
+    """
+    operation = _ADDING.get(written.operation_type or "")
+    if operation is None:
+        return False
+    scope = key_scope(index, operation)
+    return scope is None or (scope is not KeyScope.TABLE and config.is_partitioned and not partitioned)
+
+
+def has_repeated_keys(meta: MetaClient) -> bool:
+    """Return whether the table's properties, as they are now, say that keys are in several file groups.
+
+    A commit is visible only after it has said so. So a reader that asks after it has loaded the timeline isn't misled.
+    """
+    said = read_properties(meta.storage, meta.context).get(_KEY)
+    return said is not None and bool(TableConfig.repeated_keys.parse(said))
+
+
+def note_repeated(meta: MetaClient, timeline: Timeline, found: Sequence[Repeated]) -> None:
+    """Say in the table's properties that keys are in several file groups, under the table's lock.
+
+    Args:
+        meta: the table.
+        timeline: its timeline. An old file group that it doesn't show doesn't count: the index may lag behind.
+        found: the keys.
+    """
+    if meta.config.repeated_keys:
+        return
+    partitions = sorted({each.old[0] for each in found if not each.within_commit})
+    slices = meta.view(timeline).slices_of(partitions) if partitions else ()
+    there = {(each.partition, each.file_id) for each in slices}
+    counted = [each for each in found if each.within_commit or each.old in there]
+    if not counted:
+        return
+    first, table = counted[0], meta.storage.root
+    changed = update_properties(meta.storage, meta.context, lambda old: {**old, _KEY: "true"})
+    meta.update_config(TableConfig.parse(changed, table=table))
+    _log.warning(
+        "table %s: record key %r is in two file groups now, %s and %s. The record index knows one of them, so reads "
+        "don't use it any more. table.check() finds such keys. To end it, delete them and rebuild the index "
+        "(drop_index, create_index); to avoid it, upsert by the record index (%s) or, if records stay in their "
+        "partitions, insert with %s=true",
+        table,
+        first.key,
+        *("/".join(filter(None, place)) for place in (first.old, first.new)),
+        IndexOptions.index_type,
+        WriteOptions.drop_duplicates,
+    )

@@ -1,0 +1,97 @@
+"""The metadata table that a new table gets by default: the partitions that Hudi's Spark writers make.
+
+Source: HoodieMetadataConfig.getDefaultMetadataEnable and getDefaultColStatsEnable; HoodieBackedTableMetadataWriter
+.initializeFromFilesystem of a table without commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import MetadataOptions, Options, metadata_by_default
+from pudi.errors import PudiError
+from pudi.filegroup import StorageListing
+from pudi.format import INDEX_DEFS, METADATA_DIR
+from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS
+from pudi.indexes import registry
+from pudi.metadata.changes import files_changes
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata_write.build import make_list, next_instant, set_partitions
+from pudi.metadata_write.building import Building, NoEngine, make_empty
+from pudi.metadata_write.client import create_metadata
+from pudi.metadata_write.index_defs import DEFINITIONS_KEY, put_definition
+from pudi.storage import delete_folder
+from pudi.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+
+_BY_DEFAULT = {FILES, COLUMN_STATS, PARTITION_STATS}
+
+
+def build_for_new(meta: MetaClient, options: Options) -> None:
+    """Make the metadata table of a table that has just been made: `files`, statistics of columns and of partitions.
+
+    The properties list all partitions in one step, once they are complete. A failure is logged and leaves a table
+    without a metadata table, until a write asks for one.
+
+    Args:
+        meta: the table, without commits.
+        options: the options of its creation. hoodie.metadata.enable=false means no metadata table,
+            hoodie.metadata.index.column.stats.enable=false means that it only lists files.
+    """
+    if not metadata_by_default(options):
+        return
+    try:
+        with meta.lock:
+            timeline = meta.store.load()
+            if not timeline.instants:  # another process that writes already has other things to tell it
+                _build(meta, options, timeline, (), _BY_DEFAULT)
+    except PudiError as error:
+        _log.warning(
+            "the table was made without a metadata table; a write with %s=true makes it: %s",
+            MetadataOptions.enabled,
+            error,
+        )
+
+
+def list_added(meta: MetaClient, options: Options) -> None:
+    """List partitions without records in the metadata table of a table without commits: make it anew.
+
+    Hudi makes it at the first commit, and lists the partitions that it finds then. A failure leaves a table without
+    a metadata table.
+
+    Args:
+        meta: the table.
+        options: the writer's.
+    """
+    with meta.lock:
+        meta.reload()
+        timeline, ready = meta.store.load(), set(meta.config.metadata_partitions)
+        if FILES not in ready or timeline.instants or not ready <= _BY_DEFAULT:
+            return
+        set_partitions(meta, ready=(), building=())
+        _build(meta, options, timeline, StorageListing(meta.storage).partitions(), ready)
+
+
+def _build(
+    meta: MetaClient, options: Options, timeline: Timeline, partitions: Collection[str], wanted: Collection[str]
+) -> None:
+    delete_folder(meta.storage, METADATA_DIR)
+    mdt = create_metadata(meta)
+    make_list(mdt, next_instant(meta, timeline), files_changes({key: {} for key in partitions}, partitions=partitions))
+    ready, more = {FILES}, {}
+    for kind in registry.KINDS:
+        if kind.type.name not in wanted or not kind.is_default(options):
+            continue
+        asked = IndexSpec(kind.type, kind.type.name)
+        work = Building(meta, NoEngine(), options, asked, timeline, next_instant(meta, timeline))
+        builder = registry.open_builder(work)
+        spec = builder.work.spec
+        if kind.needs_columns and not spec.columns:
+            continue
+        ready |= {*make_empty(builder)}
+        put_definition(meta, spec)
+        more = {DEFINITIONS_KEY: INDEX_DEFS}
+    set_partitions(meta, ready=ready, building=(), more=more)

@@ -1,0 +1,342 @@
+"""Create a metadata table, drop it or some partitions, and delete what a dead writer left unfinished.
+
+Source: HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTableMetadataUtil
+.deleteMetadataTable and deleteMetadataTablePartition.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import count
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from pudi.client.inflight_builds import partitions_of
+from pudi.client.meta_client import MetaClient
+from pudi.client.properties import update_properties
+from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted, names_in
+from pudi.context import FileInfo
+from pudi.errors import ConflictError, PudiError, TableNotFoundError
+from pudi.filegroup import LogFile, StorageListing, compaction_plan, stated_sizes
+from pudi.format import (
+    INIT_INSTANT,
+    METADATA_DIR,
+    Action,
+    State,
+    WriteStat,
+    parse_data_file,
+)
+from pudi.format.metadata_partitions import FILES, RECORD_INDEX, group_id
+from pudi.format.timeline_rules import rules_of
+from pudi.metadata.changes import Changes, files_changes
+from pudi.metadata.keys import shard_of
+from pudi.metadata_write.building import make_partition
+from pudi.metadata_write.client import create_metadata, open_metadata
+from pudi.storage import delete_folder
+from pudi.task.metadata_files import write_base
+from pudi.timeline import Instant, Timeline, new_instant
+
+_log = logging.getLogger(__name__)
+
+_READY, _BUILDING = TableConfig.ready_partitions.key, TableConfig.inflight_partitions.key
+_REBUILD = TableConfig.rebuild_partitions.key
+_REPEATED = TableConfig.repeated_keys.key
+_WITHOUT_LOGS = frozenset({Action.CLEAN, Action.CLUSTERING, Action.INDEXING, Action.SAVEPOINT})
+_FIRST_SUFFIX = 10
+"""Below version 8, three digits behind the instant at which a partition is made, counted from here on."""
+
+
+def reconcile_metadata(meta: MetaClient, options: Options) -> None:
+    """Before a write, delete what the options exclude from the metadata table, and unfinished partitions.
+
+    Args:
+        meta: the table; its configuration is that of before or after.
+        options: the writer's; hoodie.metadata.enable=false drops everything, a partition's option that partition.
+    """
+    if not _unwanted(meta.config, options):
+        return
+    with meta.lock:
+        meta.reload()
+        doomed = _unwanted(meta.config, options)
+        indexing = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
+        if indexing and not metadata_switched_off(options):  # another process is building an inflight partition
+            planned = {partition for instant in indexing for partition in partitions_of(meta, instant)}
+            doomed -= planned - set(metadata_dropped(options, doomed))
+        if doomed:
+            drop_partitions(meta, doomed, rebuild=set(meta.config.metadata_partitions_to_rebuild) - doomed)
+
+
+def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
+    """Before a write, create the metadata table that the options ask for, if there is none.
+
+    Below version 8 it is not created while writes or compactions are pending, see `hides_logs`. A later writer creates
+    it.
+
+    Args:
+        meta: the table.
+        options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
+        timeline: the table's timeline at the start of the write; None loads it.
+
+    Raises:
+        CorruptError: the existing one lacks commits of the table.
+    """
+    if FILES in meta.config.metadata_partitions:  # writes must not extend a damaged metadata table
+        timeline = meta.store.load() if timeline is None else timeline
+        meta.opened.table = timeline, meta.metadata_table(timeline)
+        return
+    if not metadata_wanted(options):
+        return
+    with meta.lock:
+        meta.reload()
+        if FILES in meta.config.metadata_partitions:
+            return
+        timeline = meta.store.load()
+        hiding = [instant for instant in timeline.pending if hides_logs(meta, instant)]
+        if hiding:
+            _log.warning("no metadata table was made: %s is pending on the table", hiding[0].requested)
+            return
+        make_files(meta, timeline)
+
+
+def hides_logs(meta: MetaClient, pending: Instant) -> bool:
+    """Return whether a metadata table can't be built from the files while an instant is pending.
+
+    Below version 8 log files have the instant of their slice in their names: those of pending writes look like others,
+    and those of completed writes like files of a pending compaction. Hudi waits for any pending instant.
+    """
+    return meta.store.rules.logs_name_their_slice and pending.action not in _WITHOUT_LOGS
+
+
+def make_files(meta: MetaClient, timeline: Timeline) -> None:
+    """Create a metadata table that lists the existing files; under the table's lock.
+
+    Args:
+        meta: the table; the contents of the metadata table's folder are deleted.
+        timeline: its timeline.
+    """
+    delete_folder(meta.storage, METADATA_DIR)
+    set_partitions(meta, ready=(), building=(FILES,))
+    mdt = create_metadata(meta)
+    make_list(mdt, next_instant(meta, timeline), _present(meta, timeline))
+    set_partitions(meta, ready=(FILES,), building=())
+    drop_after_interference(meta, timeline, (FILES,))
+
+
+def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
+    """Create the partition `files`, under the table's lock.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant.
+        files: its records.
+    """
+    ids = group_ids(FILES, 1)
+    make_partition(mdt, requested, FILES, ids, lambda: {FILES: write_bases(mdt, requested, FILES, ids, files)})
+
+
+def drop_after_interference(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
+    """Drop new partitions if another process wrote without the lock while they were built.
+
+    Args:
+        meta: the table.
+        seen: the timeline that they were built from.
+        made: the partitions.
+
+    Raises:
+        ConflictError: another process wrote, so the partitions may lack its changes.
+    """
+    try:
+        meta.store.refuse_strangers(None, seen)
+    except ConflictError:
+        drop_partitions(meta, set(made) & set(meta.config.metadata_partitions))
+        raise
+
+
+def drop_partitions(meta: MetaClient, partitions: Collection[str], *, rebuild: Collection[str] | None = None) -> None:
+    """Remove partitions from the properties, then delete their files; for `files`, the whole metadata table.
+
+    Under the table's lock.
+
+    Args:
+        meta: the table.
+        partitions: the partitions.
+        rebuild: what the properties list until it's rebuilt, by this process or another; None keeps the list.
+    """
+    everything = FILES in partitions
+    config = meta.config
+    ready = () if everything else set(config.metadata_partitions) - set(partitions)
+    building = () if everything else set(config.metadata_partitions_inflight) - set(partitions)
+    set_partitions(meta, ready=ready, building=building, rebuild=rebuild)
+    if everything:
+        delete_folder(meta.storage, METADATA_DIR)
+        return
+    _discard_plans(meta, partitions)
+    for partition in sorted(partitions):
+        delete_folder(meta.storage, f"{METADATA_DIR}/{partition}")
+
+
+def _discard_plans(meta: MetaClient, partitions: Collection[str]) -> None:
+    """Discard requested compactions of the metadata table whose files are about to be deleted.
+
+    Below version 8 they stay: later log files have their instant in the name, and would belong to no slice without it.
+    """
+    try:
+        mdt = open_metadata(meta)
+        timeline = mdt.store.load()
+        planned = [
+            *timeline.of(Action.COMPACTION, State.REQUESTED),
+            *timeline.of(Action.LOGCOMPACTION, State.REQUESTED),
+        ]
+        doomed = [each for each in planned if _names(mdt, each, partitions)]
+    except PudiError as error:  # it may be damaged, which may be why they are dropped
+        _log.warning("compactions that the metadata table has planned can't be looked at: %s", error)
+        return
+    if mdt.store.rules.logs_name_their_slice:
+        return
+    for instant in doomed:
+        mdt.store.discard(instant)
+
+
+def _names(mdt: MetaClient, instant: Instant, partitions: Collection[str]) -> bool:
+    """Return whether a compaction includes files of some partitions."""
+    return any(each.partition_path in partitions for each in compaction_plan(mdt.store, instant).operations)
+
+
+def group_ids(partition: str, groups: int) -> list[str]:
+    """Return the ids of a partition's file groups, if keys alone decide between them."""
+    return [group_id(partition, number) for number in range(groups)]
+
+
+def write_bases(
+    mdt: MetaClient, requested: str, partition: str, ids: Sequence[str], changes: Changes
+) -> tuple[WriteStat, ...]:
+    """Write the base files of a partition's file groups that get records.
+
+    Args:
+        mdt: the metadata table.
+        requested: the instant.
+        partition: the partition.
+        ids: its file groups.
+        changes: its records.
+    """
+    shards = shard_of(changes.keys, len(ids))
+    return tuple(
+        write_base(mdt.storage, requested, partition, ids[n], _of_shard(changes, shards == n), n)
+        for n in map(int, np.unique(shards))
+    )
+
+
+def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
+    return changes.part(pa.array(mask), pa.array([], pa.bool_()))
+
+
+def _present(meta: MetaClient, timeline: Timeline) -> Changes:
+    """Return the table's data files, without those of pending instants, whose completion adds them."""
+    pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
+    files: dict[str, Mapping[str, int]] = {}
+    listed = StorageListing(meta.storage).all_files()
+    sizes = _sizes_of_logs(meta, timeline, listed)
+    for partition, infos in listed.items():
+        named = {info.path.rpartition("/")[2]: sizes.get(info.path, info.size) for info in infos}
+        files[partition] = {name: size for name, size in named.items() if _counts(name, pending)}
+    return files_changes(files, partitions=files)
+
+
+def _sizes_of_logs(meta: MetaClient, timeline: Timeline, listed: Mapping[str, Sequence[FileInfo]]) -> Mapping[str, int]:
+    """Return the sizes of log files that commits state, by path, for the metadata table.
+
+    So readers detect a log file that was truncated before the metadata table existed. In layout 1 a file may be longer
+    than any commit states.
+    """
+    if not meta.merges_on_read:
+        return {}
+    found = {info.path: LogFile.of(partition, info) for partition, infos in listed.items() for info in infos}
+    logs = {path: log for path, log in found.items() if log is not None}
+    stated = stated_sizes(meta.store, timeline, logs.values())
+    return {
+        path: max(size, logs[path].size) if meta.store.rules.logs_name_their_slice else size
+        for path, size in stated.items()
+        if path in logs and size > 0
+    }
+
+
+def _counts(name: str, pending: Collection[str]) -> bool:
+    parsed = parse_data_file(name)
+    return parsed is not None and parsed.instant not in pending
+
+
+def next_instant(meta: MetaClient, timeline: Timeline) -> str:
+    """Return the metadata table's instant for creating another partition (generateUniqueInstantTime).
+
+    An instant before the active timeline must not be used once instants were archived: readers consider anything older
+    than the first active instant archived. The current time is used in that case.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+    """
+    layout, first = meta.store.layout, 0
+    known = _known(meta)
+    taken = {instant.requested for instant in known.instants}
+    start = f"{INIT_INSTANT}"
+    if rules_of(layout).services_have_suffixes:
+        done = [instant.requested for instant in timeline.instants if instant.is_completed]
+        start, first = max(done, default=INIT_INSTANT), _FIRST_SUFFIX
+    elif known.commits and f"{INIT_INSTANT}000" not in taken:
+        newest = max(filter(None, (known.newest_time, timeline.newest_time)))
+        return new_instant(meta.context.clock.now_ms(), newest, meta.config.timezone)
+    return next(name for name in (f"{start}{number:03}" for number in count(first)) if name not in taken)
+
+
+def _known(meta: MetaClient) -> Timeline:
+    """Return the timeline of the metadata table; an empty one if there is none."""
+    try:
+        return open_metadata(meta).store.load()
+    except TableNotFoundError:
+        return Timeline()
+
+
+def _unwanted(config: TableConfig, options: Options) -> set[str]:
+    """Return the partitions that the options exclude, and those that are being built but by no known process."""
+    noted = config.metadata_partitions_to_rebuild
+    known = {*config.metadata_partitions, *config.metadata_partitions_inflight, *noted}
+    if metadata_switched_off(options):
+        return known
+    return {*metadata_dropped(options, known), *config.metadata_partitions_inflight}
+
+
+def set_partitions(
+    meta: MetaClient,
+    *,
+    ready: Iterable[str],
+    building: Iterable[str],
+    rebuild: Collection[str] | None = None,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Set which partitions there are in the properties, under the table's lock.
+
+    What is known of repeated keys ends with the record index, and isn't known of a new one.
+
+    Args:
+        meta: the table.
+        ready: partitions that readers may use.
+        building: partitions that are being built.
+        rebuild: partitions that were deleted and are to be rebuilt; None keeps the list, without those that are ready.
+        more: other properties to set.
+    """
+    present, unfinished = set(ready), set(building)
+
+    def change(old: dict[str, str]) -> dict[str, str]:
+        noted = names_in(old.get(_REBUILD, "")) if rebuild is None else rebuild
+        new = {**old, **more, _READY: ",".join(sorted(present)), _BUILDING: ",".join(sorted(unfinished))}
+        new.pop(_REBUILD, None)
+        before = {*names_in(old.get(_READY, "")), *names_in(old.get(_BUILDING, ""))}
+        if RECORD_INDEX not in before & (present | unfinished):
+            new.pop(_REPEATED, None)
+        return new | ({_REBUILD: ",".join(sorted(set(noted) - present))} if set(noted) - present else {})
+
+    changed = update_properties(meta.storage, meta.context, change)
+    meta.update_config(TableConfig.parse(changed, table=meta.storage.root))

@@ -1,0 +1,1 @@
+"""Savepoints, and the return of a table to an earlier commit. Begin with `restore`."""

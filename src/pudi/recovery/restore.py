@@ -1,0 +1,363 @@
+"""Take commits back: roll the newest one back, or restore the table to an earlier one.
+
+A restore is an instant with a plan: it rolls back, newest first, whatever completed after its target. Each rollback
+hides its commit from readers before it deletes files, so that they always see the state of some commit. The metadata
+table follows, or is deleted meanwhile and rebuilt from the files that are left. While a restore is pending, writers are
+refused; the next restore completes it.
+
+Source: RestorePlanActionExecutor, BaseRestoreActionExecutor, RestoreInstantComparatorFactory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pudi.client.meta_client import MetaClient
+from pudi.commit.following import Following, follow, plan_following
+from pudi.commit.lease import is_available
+from pudi.commit.rollback import abort, refuse_pending_restore, repair, resume, roll_back
+from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
+from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.filegroup import FileSystemView, StorageListing
+from pudi.format import (
+    Action,
+    InstantInfo,
+    LogFileName,
+    RollbackMetadata,
+    State,
+    decode_rollback_metadata,
+    parse_data_file,
+)
+from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
+from pudi.indexing.rebuild import finish_rebuild, rebuild_around
+from pudi.recovery.savepoints import check_can_roll_back, check_retained, commit_of
+from pudi.storage import delete_for_good
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_DROPPED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+"""Pending actions whose plans may be rolled back: they delete nothing, and writes don't build on them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """Result of a rollback or a restore.
+
+    Attributes:
+        instant: its requested time.
+        completion_time: when it completed.
+        rolled_back: requested times of the commits that are gone, in the order in which they went.
+        files_deleted: the number of data files that it deleted.
+    """
+
+    instant: str
+    completion_time: str | None
+    rolled_back: tuple[str, ...]
+    files_deleted: int
+
+    def __str__(self) -> str:
+        commits = f"{len(self.rolled_back)} commit{'s' * (len(self.rolled_back) != 1)}"
+        return f"{self.instant}: {commits} rolled back, {self.files_deleted} files deleted"
+
+
+def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant: str) -> RollbackResult:
+    """Roll back the newest commit, or the pending plan of a compaction, log compaction or clustering.
+
+    Args:
+        meta: the table.
+        engine: rebuilds indexes.
+        options: the caller's.
+        instant: requested time of the commit, or of the plan.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline, and no such plan.
+        InvalidArgumentError: it has a savepoint, or isn't the newest commit.
+        NotSupportedError: the plan of another service, which can only be run.
+        BlockedError: another process is writing, or runs the plan.
+    """
+    _check(meta, engine, options)
+    plan = next((each for each in meta.store.load().pending if each.requested == instant), None)
+    if plan is not None and plan.action.is_planned:
+        return _roll_back_plan(meta, options, plan)
+
+    def run(following: Following | None = None) -> RollbackResult:
+        timeline = meta.store.load()
+        commit = _newest(meta, options, timeline, instant)
+        if following is not None:
+            follow(meta, following)
+        else:  # others may have come in between
+            _check_before(meta, timeline, commit)
+        _abort_plans(meta, timeline, commit.requested)
+        rollback, metadata = roll_back(meta, commit)
+        return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
+
+    with meta.lock:
+        refuse_pending_restore(meta, meta.store.load())
+        timeline = repair(meta, WriteOptions.of(options))
+        commit = _newest(meta, options, timeline, instant)
+        _check_before(meta, timeline, commit)
+        meta.reload()
+        of_slices = meta.store.rules.logs_name_their_slice and commit.action is not meta.commit_action
+        following = None if of_slices else plan_following(meta, timeline, {instant})
+        if following is not None:
+            return run(following)
+    return rebuild_around(meta, engine, options, run)
+
+
+def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> RollbackResult:
+    """Roll back a pending plan that no process runs, and nothing builds on: files and records stay as they are."""
+    if plan.action not in _DROPPED:
+        raise NotSupportedError(
+            f"a pending {plan.action.value} can't be rolled back, since the files that it deletes may be gone: run it "
+            "(run_pending)",
+            table=meta.storage.root,
+            instant=plan.requested,
+        )
+    with meta.lock:
+        refuse_pending_restore(meta, meta.store.load())
+        current = meta.store.load().find(plan.requested, plan.action)
+        if current is None or current.is_completed or not is_available(meta, current, WriteOptions.of(options)):
+            raise BlockedError(
+                f"another process runs the {plan.action.value}, or has run it: wait until it's over",
+                table=meta.storage.root,
+                instant=plan.requested,
+            )
+        if current.action is Action.COMPACTION:
+            _check_nothing_builds_on(meta, current)
+            abort(meta, current, dead=True)  # a rollback would keep the plan, as in Hudi
+            return RollbackResult(current.requested, None, (current.requested,), 0)
+        rollback, metadata = roll_back(meta, current)
+    return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
+
+
+def _check_nothing_builds_on(meta: MetaClient, compaction: Instant) -> None:
+    """Refuse to roll back the plan of a compaction whose instant log files have in their names: below version 8."""
+    for infos in StorageListing(meta.storage).all_files().values() if meta.store.rules.logs_name_their_slice else ():
+        for info in infos:
+            name = parse_data_file(info.path.rpartition("/")[2])
+            if isinstance(name, LogFileName) and name.instant == compaction.requested:
+                raise NotSupportedError(
+                    "a pending compaction can't be rolled back once log files build on its plan: run it (run_pending); "
+                    "if its plan can't be read, put that back from a copy",
+                    table=meta.storage.root,
+                    path=info.path,
+                    instant=compaction.requested,
+                )
+
+
+def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str) -> Instant:
+    """Return a commit that may be rolled back: the newest one."""
+    commit = commit_of(meta, timeline, instant)
+    newer = [each for each in timeline.commits if timeline.done(each) > timeline.done(commit)]
+    if newer:
+        raise InvalidArgumentError(
+            f"{len(newer)} commits completed after this one, the last at {newer[-1].requested}: roll them back first, "
+            "or restore the table to the commit before",
+            table=meta.storage.root,
+            instant=instant,
+        )
+    _check_going(meta, options, timeline, [commit], commit)
+    check_can_roll_back(meta, timeline, commit)
+    return commit
+
+
+def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) -> RollbackResult:
+    """Restore the table to what it was when a commit completed, or complete a restore that died.
+
+    Args:
+        meta: the table.
+        engine: rebuilds indexes.
+        options: the caller's.
+        to: requested time of the commit; None only to complete a pending restore.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline, or files of that state are gone.
+        InvalidArgumentError: a later commit has a savepoint, or `to` isn't what the pending restore restores to.
+        BlockedError: another process is writing, or an index is being built.
+    """
+    _check(meta, engine, options)
+
+    def run(following: Following | None = None) -> RollbackResult:
+        timeline = meta.store.load()
+        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
+        if not pending:
+            plan = _plan(meta, options, timeline, to or "")
+            if following is not None:
+                follow(meta, following)
+            _abort_plans(meta, timeline, plan.target)
+            instant = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
+        else:
+            instant, plan = pending[0], _planned(meta, pending[0])
+            if following is not None:
+                follow(meta, following)
+        return _carry_out(meta, instant, plan)
+
+    with meta.lock:
+        timeline = meta.store.load()
+        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
+        if pending:
+            plan = _planned(meta, pending[0])
+            if to not in {None, plan.target}:
+                raise InvalidArgumentError(
+                    f"the restore {pending[0].requested} to {plan.target} is pending: complete it first",
+                    table=meta.storage.root,
+                    instant=to,
+                )
+        elif to is None:
+            raise InvalidArgumentError("no restore is pending: say what to restore to", table=meta.storage.root)
+        else:
+            timeline = repair(meta, WriteOptions.of(options))
+            plan = _plan(meta, options, timeline, to)
+        meta.reload()
+        # in layout 1, a rollback's deltacommit would stay in the metadata table, whose rollback is taken off
+        going = {each.commit_time for each in plan.instants}
+        with_suffixes = meta.store.rules.services_have_suffixes
+        following = None if with_suffixes else plan_following(meta, timeline, going)
+        if following is not None:
+            return run(following)
+    return rebuild_around(meta, engine, options, run)
+
+
+def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
+    path = meta.store.path(restore, State.REQUESTED)
+    return decode_restore_plan(meta.store.read(restore, State.REQUESTED), path=path)
+
+
+def _check(meta: MetaClient, engine: Engine, options: Options) -> None:
+    """Refuse what can't be written, and rebuild what an earlier restore that died left: its builds are pending."""
+    meta.reload()
+    check_writable(meta.config, meta.storage.root, options)
+    if not meta.store.load().of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+        finish_rebuild(meta, engine, options)
+
+
+def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> RestorePlan:
+    """Plan a restore, and refuse one that would lose anything, before anything is touched."""
+    commit = commit_of(meta, timeline, to)
+    going = [each for each in timeline.commits if _is_after(meta, timeline, each, commit)]
+    _check_going(meta, options, timeline, going, commit)
+    if commit.requested not in {each.requested for each in timeline.of(Action.SAVEPOINT)}:
+        check_retained(meta, timeline, commit)
+    archived = [each.requested for each in meta.store.archived(to) if each.is_write and each.requested > to]
+    if set(archived) - {each.requested for each in timeline.commits}:
+        raise NotFoundError(
+            f"later commits were archived, and can't be rolled back ({ArchiveOptions.beyond_savepoint})",
+            table=meta.storage.root,
+            instant=to,
+        )
+    gone = {each.requested for each in going}
+    left = tuple(each for each in timeline.instants if each.requested not in gone)
+    _check_whole(meta, timeline, replace(timeline, instants=left))
+    ordered = sorted(going, key=lambda each: (timeline.done(each), each.requested), reverse=True)
+    return RestorePlan(to, tuple(InstantInfo(each.requested, each.action.value) for each in ordered))
+
+
+def _is_after(meta: MetaClient, timeline: Timeline, instant: Instant, target: Instant) -> bool:
+    """Return whether a restore to a commit takes an instant back.
+
+    Compactions bring nothing that is newer than their request, and compare by that.
+    """
+    if meta.merges_on_read and Action.COMMIT in {instant.action, target.action}:
+        return instant.requested > target.requested
+    return timeline.done(instant) > timeline.done(target)
+
+
+def _check_going(
+    meta: MetaClient, options: Options, timeline: Timeline, going: Sequence[Instant], since: Instant
+) -> None:
+    """Refuse to roll back what has a savepoint, or what another process may build on."""
+    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    for each in going:
+        if each.requested in saved:
+            raise InvalidArgumentError(
+                "the commit has a savepoint: delete that first, then it can be rolled back",
+                table=meta.storage.root,
+                instant=each.requested,
+            )
+    write_options = WriteOptions.of(options)
+    for each in timeline.pending:
+        if each.action.is_planned and each.requested < since.requested:
+            continue
+        if not each.action.is_planned or not is_available(meta, each, write_options):
+            raise BlockedError(
+                f"a {each.action.value} is pending; what it writes may build on commits that are to be rolled back: "
+                "wait until it's over",
+                table=meta.storage.root,
+                instant=each.requested,
+            )
+
+
+def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
+    """Abort plans of services that name files of commits that are rolled back; no process runs them."""
+    for each in timeline.pending:
+        if each.action.is_planned and each.requested > since:
+            abort(meta, each, dead=True)
+
+
+def _check_before(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse to roll a commit back if a clean deleted files that it replaced."""
+    written = meta.store.read_commit_metadata(commit)
+    touched = {*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})}
+    left = tuple(each for each in timeline.instants if each is not commit)
+    _check_whole(meta, timeline, replace(timeline, instants=left), sorted(touched))
+
+
+def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline, partitions: Sequence[str] | None = None) -> None:
+    """Refuse a state whose files are gone.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        seen: the part of it that makes the state.
+        partitions: the partitions to look at; None for all.
+
+    Raises:
+        NotFoundError: a file is gone.
+        CorruptError: a file isn't what its commit wrote.
+    """
+    for commit in seen.commits:  # the view asks those that have been read
+        meta.store.read_commit_metadata(commit)
+    listing = StorageListing(meta.storage)
+    view = FileSystemView(timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True)
+    view.all_slices() if partitions is None else view.slices_of(partitions)
+
+
+def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> RollbackResult:
+    """Roll back what the plan names and is still there, and complete; under the table's lock."""
+    began_ms = meta.context.clock.now_ms()
+    if restore.state is State.REQUESTED:
+        restore = meta.store.start(restore, shared=True)
+    done = {}
+    for each in meta.store.load().instants:
+        if each.action is not Action.ROLLBACK or each.requested < restore.requested:
+            continue
+        if each.is_completed:
+            path = meta.store.path(each)
+            metadata = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+        else:
+            _, metadata = resume(meta, each, restores=True)
+        done.update(dict.fromkeys(metadata.commits_rollback, metadata))
+    for named in plan.instants:
+        target = meta.store.load().commit(named.commit_time)
+        if target is not None:
+            _, metadata = roll_back(meta, target, restores=True)
+            done[named.commit_time] = metadata
+    rolled_back = [(named, done[named.commit_time]) for named in plan.instants if named.commit_time in done]
+    took_ms = meta.context.clock.now_ms() - began_ms
+    completed = meta.store.complete(restore, encode_restore_metadata(restore.requested, took_ms, rolled_back))
+    _forget(meta, [each for each in meta.store.load().of(Action.ROLLBACK) if each.requested > plan.target])
+    times = tuple(named.commit_time for named, _ in rolled_back)
+    return RollbackResult(
+        restore.requested, completed.completion, times, _deleted([metadata for _, metadata in rolled_back])
+    )
+
+
+def _forget(meta: MetaClient, rollbacks: Sequence[Instant]) -> None:
+    """Take completed rollbacks off the timeline, as Hudi's restore does: the restore tells what was done."""
+    for state in (State.COMPLETED, State.INFLIGHT, State.REQUESTED):
+        delete_for_good(meta.storage, [meta.store.path(each, state) for each in rollbacks])
+
+
+def _deleted(done: Sequence[RollbackMetadata]) -> int:
+    return sum(each.total_files_deleted for each in done)

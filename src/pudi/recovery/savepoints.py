@@ -1,0 +1,194 @@
+"""Savepoints: commits whose files no clean deletes, so that the table can be restored to them.
+
+Source: SavepointActionExecutor, SavepointHelpers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from pudi.client.meta_client import MetaClient
+from pudi.commit.rollback import finish_rollbacks
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
+from pudi.filegroup.cleaned import cleans_after, retained_text
+from pudi.format import Action, State
+from pudi.format.recovery import encode_savepoint
+from pudi.storage import delete_for_good
+from pudi.timeline import Instant, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint of a table.
+
+    Attributes:
+        instant: requested time of its commit.
+        made: when it was made, in UTC.
+        user: who made it.
+        comment: why.
+        files: the number of files that it keeps.
+    """
+
+    instant: str
+    made: datetime
+    user: str
+    comment: str
+    files: int
+
+
+def make_savepoint(meta: MetaClient, instant: str | None, user: str, comment: str) -> Savepoint:
+    """Make a savepoint of a commit.
+
+    Args:
+        meta: the table.
+        instant: its requested time; None for the newest commit.
+        user: who makes it.
+        comment: why.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline, or a clean may have deleted its files.
+        InvalidArgumentError: the commit has a savepoint.
+        BlockedError: a restore is pending, which may roll the commit back.
+    """
+    with meta.lock:
+        meta.reload()
+        timeline = finish_rollbacks(meta)
+        commit = commit_of(meta, timeline, instant)
+        if any(each.requested == commit.requested for each in timeline.of(Action.SAVEPOINT)):
+            raise InvalidArgumentError(
+                "the commit has a savepoint already", table=meta.storage.root, instant=commit.requested
+            )
+        check_retained(meta, timeline, commit)
+        files = _files(meta, timeline, commit)
+        made_ms = meta.context.clock.now_ms()
+        inflight = Instant(commit.requested, Action.SAVEPOINT, State.INFLIGHT, layout=meta.store.layout)
+        meta.storage.put(meta.store.path(inflight), b"", durable=True)  # one may be left of a process that died
+        meta.store.complete(inflight, encode_savepoint(user, comment, made_ms, files))
+    made = datetime.fromtimestamp(made_ms / 1000, timezone.utc)
+    return Savepoint(commit.requested, made, user, comment, sum(map(len, files.values())))
+
+
+def list_savepoints(meta: MetaClient) -> list[Savepoint]:
+    """Return the savepoints, oldest commit first.
+
+    Raises:
+        CorruptError: one can't be read.
+    """
+    found = []
+    for instant in meta.store.load().of(Action.SAVEPOINT):
+        record = meta.store.decoded(instant)
+        try:
+            made = datetime.fromtimestamp(record["savepointedAt"] / 1000, timezone.utc)
+            files = sum(len(each["savepointDataFile"]) for each in record["partitionMetadata"].values())
+            found.append(Savepoint(instant.requested, made, record["savepointedBy"], record["comments"], files))
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, OSError) as error:
+            raise CorruptError(
+                f"the savepoint can't be read ({error!r}); delete it, or restore its file from a copy",
+                table=meta.storage.root,
+                instant=instant.requested,
+            ) from error
+    return found
+
+
+def delete_savepoint(meta: MetaClient, instant: str) -> None:
+    """Delete a savepoint; the next clean may delete its files.
+
+    Args:
+        meta: the table.
+        instant: requested time of its commit.
+
+    Raises:
+        NotFoundError: the commit has no savepoint.
+    """
+    with meta.lock:
+        timeline = meta.store.load()
+        found = timeline.find(instant, Action.SAVEPOINT)
+        if found is None:
+            known = ", ".join(each.requested for each in timeline.of(Action.SAVEPOINT)) or "no savepoint"
+            raise NotFoundError(f"no savepoint; the table has {known}", table=meta.storage.root, instant=instant)
+        if found.is_completed:
+            delete_for_good(meta.storage, [meta.store.path(found)])
+        delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
+
+
+def commit_of(meta: MetaClient, timeline: Timeline, instant: str | None) -> Instant:
+    """Return a completed commit.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        instant: requested time; None for the commit that completed last.
+
+    Raises:
+        NotFoundError: there is none on the active timeline.
+    """
+    found = max(timeline.commits, key=timeline.done, default=None) if instant is None else timeline.commit(instant)
+    if found is None:
+        first = timeline.commits[0].requested if timeline.commits else "nothing"
+        raise NotFoundError(
+            f"no completed commit of that time is on the active timeline, which begins with {first}",
+            table=meta.storage.root,
+            instant=instant,
+        )
+    return found
+
+
+def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse a commit without savepoint whose files a clean may have deleted, or is about to delete.
+
+    Raises:
+        NotFoundError: it's older than what a later clean retained.
+        CorruptError: a clean can't be read.
+    """
+    every = (State.COMPLETED, State.INFLIGHT, State.REQUESTED)
+    cleans = cleans_after(meta.store, timeline, commit.requested, every)
+    for clean in cleans:
+        retained = clean.retained
+        if not retained:  # the policy counts file slices: only what was newest then is surely there
+            before = (each.requested for each in timeline.commits if each.requested <= clean.requested)
+            retained = max(before, default=clean.requested)
+        if commit.requested < retained:
+            raise NotFoundError(
+                "a clean may have deleted files of this commit, or is about to: clean "
+                f"{clean.requested} retained the commits from {retained} on; {retained_text(timeline, cleans)}",
+                table=meta.storage.root,
+                instant=commit.requested,
+            )
+
+
+def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+    """Refuse to roll back a commit that the table still needs.
+
+    Raises:
+        InvalidArgumentError: it's the last commit on the active timeline, and earlier ones were archived; or a
+            savepoint keeps files that it wrote: a clustering may complete after the savepoint's commit was requested.
+    """
+    if len(timeline.commits) == 1 and any(each.is_write for each in meta.store.archived()):
+        raise InvalidArgumentError(
+            "it's the last commit on the active timeline, and the earlier ones were archived: readers would find none. "
+            "Overwrite what it wrote",
+            table=meta.storage.root,
+            instant=commit.requested,
+        )
+    saved = timeline.of(Action.SAVEPOINT)
+    stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
+    written = {path.rpartition("/")[2] for group in stats for stat in group for path in stat.paths}
+    for savepoint in saved:
+        kept = meta.store.decoded(savepoint)["partitionMetadata"].values()
+        if any(name in written for each in kept for name in each["savepointDataFile"]):
+            raise InvalidArgumentError(
+                f"savepoint {savepoint.requested} keeps files that the commit wrote: delete that first",
+                table=meta.storage.root,
+                instant=commit.requested,
+            )
+
+
+def _files(meta: MetaClient, timeline: Timeline, commit: Instant) -> dict[str, list[str]]:
+    """Return the names of the files that readers of the table as of a commit need, by partition path."""
+    view = meta.view(timeline, seen=timeline.until(commit.requested), archived_until=commit.requested)
+    files: dict[str, list[str]] = {}
+    for each in view.all_slices():
+        paths = [*([each.base.path] if each.base is not None else []), *(log.path for log in each.logs)]
+        files.setdefault(each.partition, []).extend(path.rpartition("/")[2] for path in paths)
+    return files

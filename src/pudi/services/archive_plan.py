@@ -1,0 +1,260 @@
+"""Decide which instants an archiving moves, and what keeps the others on the active timeline.
+
+Source: TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pudi.client.meta_client import MetaClient
+from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, commits_by_completion, newest_write
+from pudi.config import ArchiveOptions, CleanOptions, CleanPolicy, CompactionOptions
+from pudi.format import Action, State, instant_to_millis
+from pudi.format.metadata_partitions import FILES
+from pudi.services.clean_plan import earliest_to_retain, last_clean
+from pudi.services.orphans import unknown_data_files
+from pudi.services.target import ServiceTarget
+from pudi.timeline import Instant, Timeline
+
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+_COMMITS = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.CLUSTERING)
+_BESIDE = (Action.CLEAN, Action.ROLLBACK)
+"""Actions that are archived along with commits, and that archiving doesn't wait for."""
+_BEYOND_CLEAN = 2
+"""Commits that stay beside those after the earliest one that cleaning retains (ArchivalUtils)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Something that keeps instants on the active timeline.
+
+    Attributes:
+        instant: the least requested time that stays.
+        reason: why, for people.
+    """
+
+    instant: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlan:
+    """The instants that an archiving moves.
+
+    Attributes:
+        instants: oldest first; empty for none.
+        wanted: the number of commits that the options ask to archive; fewer are where something keeps them.
+        bound: what keeps the first commit that stays although it's wanted; None if nothing does.
+    """
+
+    instants: Sequence[Instant] = ()
+    wanted: int = 0
+    bound: Bound | None = None
+
+
+def plan_archive(target: ServiceTarget, timeline: Timeline) -> ArchivePlan:
+    """Plan an archiving.
+
+    Args:
+        target: the table.
+        timeline: its timeline.
+
+    Raises:
+        InvalidArgumentError: wrong options.
+        CorruptError: the last clean, or a replacecommit, can't be read.
+    """
+    commits = timeline.commits
+    least, most = commits_to_keep(target, timeline)
+    if len(commits) <= most:
+        return ArchivePlan()
+    wanted = len(commits) - least
+    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    free = [each for each in commits if each.requested not in saved][:wanted]
+    bound = min(_bounds(target, timeline), key=lambda each: each.instant, default=None)
+    chosen = _before(free, bound)
+    for find in (_replaced_files, _unknown_files):
+        if chosen and not target.is_metadata:
+            other = find(target.meta, timeline, chosen)
+            bound, chosen = other or bound, _before(chosen, other)
+    last = chosen[-1].requested if chosen else ""
+    beside = [each for action in _BESIDE for each in timeline.of(action) if each.requested < last]
+    moved = sorted([*chosen, *beside], key=lambda each: each.requested)
+    return ArchivePlan(moved, wanted, bound if len(chosen) < wanted else None)
+
+
+def _before(commits: Sequence[Instant], bound: Bound | None) -> list[Instant]:
+    return [each for each in commits if bound is None or each.requested < bound.instant]
+
+
+def commits_to_keep(target: ServiceTarget, timeline: Timeline) -> tuple[int, int]:
+    """Return how many commits archiving leaves, and above how many it begins (getMinAndMaxInstantsToKeep).
+
+    Both grow where cleaning retains more commits: a clean looks at what was written since the last one.
+
+    Raises:
+        InvalidArgumentError: wrong options.
+    """
+    options = ArchiveOptions.of(target.options)
+    least, most = options.keep_min_commits, options.keep_max_commits
+    needed = 0 if target.is_metadata else _needed_by_clean(target.meta, timeline, CleanOptions.of(target.options))
+    return max(least, needed), most + max(0, needed - least)
+
+
+def _needed_by_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> int:
+    """Return how many commits stay for cleans: those that they retain and two more.
+
+    By hours they count back from the newest commit. By commits the number counts from the start, which it doesn't in
+    Hudi: if archiving begins before that number of commits is reached, Hudi never cleans.
+    """
+    commits = timeline.commits
+    if options.policy == CleanPolicy.VERSIONS or not commits:
+        return 0
+    newest = instant_to_millis(commits[-1].requested, meta.config.timezone)
+    first = earliest_to_retain(meta, timeline, options, newest)
+    needed = 0 if first is None else sum(i.requested > first.requested for i in commits) + _BEYOND_CLEAN
+    by_number = options.policy == CleanPolicy.COMMITS
+    return max(needed, options.commits_retained - 1 + _BEYOND_CLEAN if by_number else 0)
+
+
+def _bounds(target: ServiceTarget, timeline: Timeline) -> Iterator[Bound]:
+    """Return what keeps instants, as far as the timelines of the table and of its metadata table tell."""
+    options = ArchiveOptions.of(target.options)
+    yield from _before_pending(timeline)
+    if not options.beyond_savepoint:
+        for saved in timeline.of(Action.SAVEPOINT)[:1]:
+            yield Bound(saved.requested, f"the savepoint {saved.requested} keeps what came after it")
+    if target.is_metadata:
+        yield from _of_metadata_table(target, timeline, options)
+        return
+    yield from _states_columns(target.meta, timeline)
+    yield from _before_compaction(target, timeline)
+    yield from _in_metadata_logs(target, timeline)
+    if options.after_clean:
+        retained = last_clean(target.meta, timeline).get("earliestCommitToRetain")
+        if retained:
+            yield Bound(retained, f"the last clean retained the commits from {retained} on")
+
+
+def _states_columns(meta: MetaClient, timeline: Timeline) -> Iterator[Bound]:
+    """Keep the newest write of a table with schema on read.
+
+    Hudi's readers look for the ids of columns in writes of the active timeline only. Without one they take columns by
+    their names, and those that were renamed are null in older files. The next write of any kind takes its place.
+    """
+    found = newest_write(meta.store, commits_by_completion(timeline))
+    if found is not None and found[1].extra_metadata.get(INTERNAL_SCHEMA_KEY):
+        requested = found[0].requested
+        yield Bound(requested, f"Hudi's readers find the ids of the columns in {requested}, the newest write, only")
+
+
+def _before_pending(timeline: Timeline) -> Iterator[Bound]:
+    """Keep the last commit before the first pending instant, or that instant."""
+    pending = [each for each in timeline.pending if each.action not in _BESIDE]
+    if pending:
+        first = min(pending, key=lambda each: each.requested)
+        before = max((i.requested for i in timeline.commits if i.requested < first.requested), default=first.requested)
+        if first.action is Action.RESTORE:  # it takes commits back that are older than itself
+            before = ""
+        yield Bound(before, f"the {first.action.value} {first.requested} is pending")
+
+
+def _before_compaction(target: ServiceTarget, timeline: Timeline) -> Iterator[Bound]:
+    """Keep the deltacommits that a trigger by their number counts (getEarliestInstantToRetainForCompaction)."""
+    options = CompactionOptions.of(target.options)
+    by_number = options.trigger in {"NUM_COMMITS", "NUM_AND_TIME"}
+    if not target.meta.merges_on_read or not by_number:
+        return
+    compactions = timeline.of(Action.COMMIT)
+    deltas = list(timeline.of(Action.DELTACOMMIT, State.COMPLETED, *_PENDING))
+    if compactions:
+        last = compactions[-1].requested
+        deltas = [each for each in deltas if not each.is_completed or timeline.order(each) > last]
+    first = [compactions[-1] if compactions else deltas[0]] if compactions or deltas else []
+    kept = deltas[-options.max_delta_commits :] if len(deltas) >= options.max_delta_commits else first
+    for each in kept[:1]:
+        yield Bound(each.requested, "compactions are planned by the number of deltacommits since the last one")
+
+
+def _in_metadata_logs(target: ServiceTarget, timeline: Timeline) -> Iterator[Bound]:
+    """Keep commits that only log files of the metadata table know: their readers ask whether the commits completed."""
+    meta = target.meta
+    if FILES not in meta.config.metadata_partitions:
+        return
+    own = ServiceTarget.of_metadata_table(meta, target.engine, target.options)
+    compactions = own.load_timeline().of(Action.COMMIT)
+    reason = "the metadata table has not been compacted since"
+    if not compactions:
+        yield Bound("", reason)
+        return
+    last = compactions[-1].requested
+    for each in timeline.commits:
+        if timeline.order(each) > last:
+            yield Bound(each.requested, reason)
+            return
+
+
+def _of_metadata_table(target: ServiceTarget, timeline: Timeline, options: ArchiveOptions) -> Iterator[Bound]:
+    """Keep what came after the last compaction, and commits that are on the data table's active timeline.
+
+    Readers of log files ask the active timeline whether a block counts.
+    """
+    compactions = timeline.of(Action.COMMIT)
+    if not compactions:
+        yield Bound("", "the metadata table has not been compacted yet")
+        return
+    last = compactions[-1].requested
+    yield Bound(last, "the last compaction stays")
+    for each in timeline.commits:
+        if timeline.order(each) >= last:
+            yield Bound(each.requested, "it completed after the last compaction")
+            break
+    data = target.data.store.load()
+    saved = {each.requested for each in data.of(Action.SAVEPOINT)} if options.beyond_savepoint else set()
+    counted = (i for i in data.instants if i.action in _COMMITS or not i.is_completed)
+    for each in counted:
+        if each.requested not in saved:
+            yield Bound(each.requested, "the table's own timeline still has it")
+            break
+
+
+def _replaced_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instant]) -> Bound | None:
+    """Return the first replacecommit with file groups that haven't been cleaned: without it, they'd be in the table.
+
+    Hudi derives this from the last clean's plan (getEarliestInstantToRetainForClustering); the files themselves tell
+    it where cleans were run in another order, or not at all.
+    """
+    replaced: dict[str, dict[tuple[str, str], None]] = {}
+    for instant in chosen:
+        if instant.action is Action.REPLACECOMMIT:
+            ids = meta.store.read_commit_metadata(instant).partition_to_replace_file_ids or {}
+            groups = {(partition, file_id): None for partition, file_ids in ids.items() for file_id in file_ids}
+            if groups:
+                replaced[instant.requested] = groups
+    if not replaced:
+        return None
+    partitions = sorted({partition for groups in replaced.values() for partition, _ in groups})
+    there = {(g.partition, g.file_id) for g in meta.view(timeline, sizes=False).groups_of(partitions)}
+    for requested, groups in replaced.items():
+        if not there.isdisjoint(groups):
+            return Bound(requested, f"the replacecommit {requested} replaced file groups that no clean has deleted yet")
+    return None
+
+
+def _unknown_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instant]) -> Bound | None:
+    """Return the last commit before the first data file of an instant that isn't on the timeline.
+
+    Were the timeline to begin later, that instant would count as an archived commit.
+
+    A metadata table lists the files of commits alone.
+    """
+    if FILES in meta.config.metadata_partitions:
+        return None
+    files = [instant for _, instant in unknown_data_files(meta.listing(timeline).all_files(), timeline)]
+    first = min(files, default=None)
+    starts = (each.requested for each in timeline.commits if each.requested > chosen[-1].requested)
+    if first is None or first >= next(starts, first):
+        return None
+    before = max(each.requested for each in timeline.commits if each.requested < first)
+    return Bound(before, f"a failed write left data files of instant {first} behind; `pudi repair` deletes them")

@@ -1,0 +1,176 @@
+"""Cleaning: delete the file slices that no retained state of the table needs.
+
+A requested clean is a plan that never changes. Any process runs it: it deletes the files, then takes them out of the
+metadata table and completes. A file that isn't there any more was deleted by a run that died.
+
+Source: CleanPlanActionExecutor, CleanActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pudi.commit.lease import ServiceLease
+from pudi.config import CleanOptions, CleanPolicy
+from pudi.errors import CorruptError, InvalidArgumentError
+from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
+from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
+from pudi.indexes.kind import RemovedFiles
+from pudi.services.backlog import clean_backlog
+from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
+from pudi.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
+from pudi.services.target import ServiceTarget, free_time
+from pudi.storage.path import check_prefix
+from pudi.task import FileJob
+from pudi.task.delete_files import DeleteFiles
+from pudi.timeline import Timeline
+
+_FILES = 100
+"""Minimum number of files that one job deletes, if there are that many."""
+_SUFFIX = "002"
+"""Suffix of clean instants in metadata tables below version 8, after the newest deltacommit's time."""
+
+
+class Clean(PlannedService):
+    """Deletes old file slices: of a metadata table, all but the newest two of each file group."""
+
+    name = "clean"
+    action = Action.CLEAN
+    blocks = "later cleans, until it is run"
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """Decide by hoodie.clean.automatic; in a metadata table always run."""
+        if not target.options[CleanOptions.automatic]:
+            return Inline.NOTHING
+        return Inline.RUN_ASYNC if target.options[CleanOptions.run_async] else Inline.RUN
+
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse wrong options."""
+        CleanOptions.of(target.options)
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Decide by the number of commits since the last clean; in a metadata table after a compaction."""
+        if target.is_metadata:
+            return is_due_on_metadata(timeline)
+        return is_due(target.meta, timeline, CleanOptions.of(target.options))
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """Return the need by what the policy retains."""
+        options = CleanOptions.of(target.options)
+        retained = CleanPolicy(options.policy).retained()
+        reason = f"the policy is {options.policy}, {retained}={target.options[retained]}"
+        return Need(self.is_due(target, timeline), reason, *clean_backlog(target, timeline))
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Wait for a pending clean, whose files would be planned again, and if the instant's time is taken."""
+        at = self.requested_time(target, timeline)
+        taken = at is not None and timeline.find(at, Action.CLEAN) is not None
+        return taken or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+
+    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+        """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
+        if not target.is_metadata or not timeline.rules.services_have_suffixes:
+            return None
+        return free_time(target.meta, timeline, timeline.of(Action.DELTACOMMIT)[-1].requested, _SUFFIX)
+
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Plan the deletion of what the policy doesn't keep."""
+        plan = plan_clean(target.meta, timeline, CleanOptions.of(target.options))
+        return None if plan is None else encode_clean_plan(plan)
+
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
+        """Read the plan, and refuse one that names files in use, as after a restore."""
+        meta, requested = target.meta, lease.instant
+        store, began_ms = meta.store, meta.context.clock.now_ms()
+        path = store.path(requested, State.REQUESTED)
+        plan = decode_clean_plan(store.read(requested, State.REQUESTED), path=path)
+        names = _names(plan, path, meta.storage.root)
+        used = names_in_use(meta, lease.timeline, names)
+        for name in (name for each in names.values() for name in each if name in used):
+            raise CorruptError(
+                f"the clean names {name!r}, which {used[name]} needs; nothing was deleted. Delete the file of the "
+                "clean: the next clean makes another plan",
+                table=meta.storage.root,
+                path=path,
+            )
+        parallelism = target.options[CleanOptions.parallelism]
+        return _Run(target, requested.requested, lease.timeline, plan, names, began_ms, parallelism)
+
+
+def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:
+    """Return the names of the files to delete, by partition path.
+
+    Plans contain absolute paths, which may name the root differently and are not trusted.
+
+    Raises:
+        CorruptError: the plan names something else than data files of the table.
+    """
+    for partition in plan.files:
+        try:
+            inside = check_prefix(partition, table).partition("/")[0] != HOODIE_DIR
+        except InvalidArgumentError:
+            inside = False
+        if not inside:
+            raise _corrupt(f"partition {partition!r}", "no partition of the table", table, path)
+    names = {partition: tuple(file.rpartition("/")[2] for file in files) for partition, files in plan.files.items()}
+    wrong = [name for each in names.values() for name in each if parse_data_file(name) is None]
+    if wrong:
+        raise _corrupt(repr(wrong[0]), "no data file", table, path)
+    return names
+
+
+def _corrupt(named: str, why: str, table: str, path: str) -> CorruptError:
+    return CorruptError(f"the clean names {named}, which is {why}; nothing was deleted", table=table, path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run(PlainRun):
+    """One run of a plan.
+
+    Attributes:
+        target: the table.
+        instant: requested time of the clean.
+        timeline: the table's, as the run began with it.
+        plan: the plan.
+        names: the names of its files, by partition path.
+        began_ms: when the run began, in milliseconds since the epoch.
+        parallelism: number of jobs at most.
+    """
+
+    target: ServiceTarget
+    instant: str
+    timeline: Timeline
+    plan: CleanPlan
+    names: dict[str, tuple[str, ...]]
+    began_ms: int
+    parallelism: int
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """None: no file is read."""
+        return ()
+
+    @property
+    def removed(self) -> RemovedFiles:
+        """The files of the plan."""
+        return RemovedFiles(self.names)
+
+    def jobs(self) -> Sequence[FileJob]:
+        """The deletions: equal shares of all files, so that no job has a large partition for itself."""
+        paths = [f"{p}/{name}" if p else name for p, names in self.names.items() for name in names]
+        count = min(self.parallelism, -(-len(paths) // _FILES))
+        ends = [len(paths) * number // count for number in range(count + 1)] if count else []
+        return [DeleteFiles(number, tuple(paths[slice(*ends[number : number + 2])])) for number in range(count)]
+
+    def check(self, now: Timeline) -> None:
+        """Nothing can contradict it: commits never name files that a plan deletes."""
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """The operation, without files."""
+        return CommitMetadata({}, operation_type="CLEAN")
+
+    def content(self) -> bytes:
+        """Return the content of the completed clean."""
+        took = self.target.meta.context.clock.now_ms() - self.began_ms
+        return encode_clean_metadata(self.plan, self.instant, took)

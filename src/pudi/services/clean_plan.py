@@ -1,0 +1,364 @@
+"""Decide which file slices a clean deletes.
+
+Source: CleanPlanner, CleanerUtils.getEarliestCommitToRetain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import CleanOptions, CleanPolicy
+from pudi.errors import CorruptError, NotFoundError
+from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
+from pudi.format import (
+    CDC_SUFFIX,
+    Action,
+    CompactionOperation,
+    State,
+    instant_to_millis,
+    millis_to_instant,
+    parse_data_file,
+)
+from pudi.format.clean import CleanPlan
+from pudi.format.clustering_plan import decode_clustering_plan
+from pudi.timeline import Instant, Timeline
+
+_PENDING = (State.REQUESTED, State.INFLIGHT)
+_PAUSE = 3
+"""Number of instants after a compaction of a metadata table at which a clean is due."""
+_SAVEPOINTS = "savepointed_timestamps"
+"""Extra metadata that names the savepoints that a clean saw (CleanerUtils.SAVEPOINTED_TIMESTAMPS)."""
+_FILTERED = "pudi.partition.filter"
+"""Extra metadata of a clean of some partitions: the next one must look at all. Hudi's look only at later writes."""
+
+
+def last_clean(meta: MetaClient, timeline: Timeline) -> dict[str, Any]:
+    """Return the metadata of the last completed clean; empty if there is none."""
+    cleans = timeline.of(Action.CLEAN)
+    return meta.store.decoded(cleans[-1]) if cleans else {}
+
+
+def is_due(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> bool:
+    """Return whether enough commits completed since the last clean, and not all of them stay readable.
+
+    Source: CleanPlanActionExecutor.needsCleaning.
+    """
+    if options.policy != CleanPolicy.VERSIONS and earliest_to_retain(meta, timeline, options) is None:
+        return False
+    cleaned = last_clean(meta, timeline).get("lastCompletedCommitTimestamp") or ""
+    return sum(instant.requested > cleaned for instant in timeline.commits) >= options.trigger_commits
+
+
+def is_due_on_metadata(timeline: Timeline) -> bool:
+    """Return whether a metadata table has been compacted since the last clean, and readers had time to notice.
+
+    Between compactions there is nothing to delete. The newest compaction alone doesn't count until a few instants
+    later: readers may still use the slices that it replaced.
+
+    Args:
+        timeline: the metadata table's timeline.
+
+    Source: HoodieBackedTableMetadataWriter.cleanIfNecessary.
+    """
+    cleaned = max((timeline.order(each) for each in timeline.of(Action.CLEAN)), default="")
+    compactions = [at for each in timeline.of(Action.COMMIT) if (at := timeline.order(each)) > cleaned]
+    if len(compactions) != 1:
+        return bool(compactions)
+    return sum(each.is_completed and timeline.order(each) > compactions[0] for each in timeline.instants) >= _PAUSE
+
+
+def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> CleanPlan | None:
+    """Plan a clean, under the table's lock.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: what stays.
+
+    Returns:
+        The plan; None if there is nothing to delete.
+
+    Raises:
+        CorruptError: a savepoint, a pending compaction or the last clean can't be read.
+    """
+    kept = Kept.of(meta, timeline, options)
+    if kept is None:
+        return None
+    retained, savepoints = kept.retained, kept.savepoints
+    view = meta.view(timeline, sizes=False)
+    doomed: dict[str, tuple[str, ...]] = {}
+    partitions = _partitions(meta, timeline, options, retained, savepoints)
+    for group in view.groups_of(partitions):
+        replaced_at = view.replaced.get((group.partition, group.file_id))
+        files = [f"{meta.storage.root}/{path}" for each in kept.unneeded(group, replaced_at) for path in each.files]
+        if files:
+            doomed[group.partition] = (*doomed.get(group.partition, ()), *files)
+    if not doomed and not _is_worth_noting(meta, timeline, options, retained):
+        return None
+    extra = {_SAVEPOINTS: ",".join(sorted(savepoints))} if savepoints and meta.config.partition_fields else {}
+    if options.partitions or options.regex:
+        extra[_FILTERED] = "true"
+    if not doomed:
+        retained = _not_before(meta, timeline, retained)
+    return CleanPlan(
+        None if retained is None else (retained.requested, retained.action.value),
+        timeline.commits[-1].requested,
+        doomed,
+        options.policy,
+        extra,
+    )
+
+
+def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]) -> dict[str, str]:
+    """Return what no clean may delete: names of files in the newest slices of some partitions, and in savepoints.
+
+    Change data of the newest slices is not among them: hard deletions delete it, and no state of the table needs it.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        partitions: partition paths.
+
+    Returns:
+        For each name what needs the file, for messages.
+
+    Raises:
+        CorruptError: a savepoint can't be read.
+    """
+    view = meta.view(timeline, sizes=False)
+    groups = view.groups_of(partitions)
+    newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
+    paths = (path for each in newest for path in each.files if not path.endswith(CDC_SUFFIX))
+    found = {path.rpartition("/")[2]: "the newest slice of its file group" for path in paths}
+    for requested, names in savepointed_names(meta, timeline).items():
+        found |= dict.fromkeys(names, f"savepoint {requested}")
+    return found
+
+
+def saved_slices(group: FileGroup, replaced_at: str | None, savepoints: Iterable[str]) -> list[SliceFiles]:
+    """Return the slices of a file group that readers of savepoints see.
+
+    A savepoint names the files that were there when it was made. A write that was requested before its commit and
+    completed later, a compaction too, belongs to its state, which goes by requested times, and which a restore leaves.
+    Hudi's cleans delete the files of these.
+
+    Args:
+        group: the file group.
+        replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
+        savepoints: requested times of the commits that have one.
+    """
+    wanted = [each for each in savepoints if replaced_at is None or each < replaced_at]
+    found = (next((s for s in group.slices if _begin(s) <= each), None) for each in wanted)
+    return [each for each in found if each is not None]
+
+
+def _begin(file_slice: SliceFiles) -> str:
+    """The requested time of a slice's base file; without one, the least one in the names of its log files."""
+    names = (parse_data_file(path.rpartition("/")[2]) for path in file_slice.files)
+    return file_slice.instant or min((each.instant for each in names if each is not None), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Slices of file groups that a clean keeps.
+
+    Attributes:
+        options: the policy.
+        retained: the earliest commit whose state of the table stays; None if slices are counted.
+        savepoints: names of the files that savepoints keep, by requested time of their commits.
+        pending: what pending plans read, see `pending_slices`.
+    """
+
+    options: CleanOptions
+    retained: Instant | None
+    savepoints: Mapping[str, frozenset[str]]
+    pending: Mapping[tuple[str, str], tuple[str, str, str]]
+    _savepointed: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_savepointed", frozenset().union(*self.savepoints.values()))
+
+    @classmethod
+    def of(cls, meta: MetaClient, timeline: Timeline, options: CleanOptions) -> Kept | None:
+        """Return what a clean of the table keeps now; None if it keeps everything.
+
+        Raises:
+            CorruptError: a savepoint or a pending plan can't be read.
+        """
+        retained = None
+        if options.policy != CleanPolicy.VERSIONS:
+            retained = earliest_to_retain(meta, timeline, options)
+            if retained is None:
+                return None
+            retained = _capped(meta, timeline, options, retained)
+        return cls(options, retained, savepointed_names(meta, timeline), pending_slices(meta, timeline))
+
+    def unneeded(self, group: FileGroup, replaced_at: str | None) -> Iterator[SliceFiles]:
+        """Return the slices of a file group to delete.
+
+        Args:
+            group: the file group.
+            replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
+        """
+        saved = saved_slices(group, replaced_at, self.savepoints)
+        for file_slice in self.old(group, replaced_at):
+            named = any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files)
+            if not named and file_slice not in saved:
+                yield file_slice
+
+    def old(self, group: FileGroup, replaced_at: str | None) -> Sequence[SliceFiles]:
+        """Return the slices of a file group that neither the policy nor a pending plan keeps, as `unneeded`."""
+        retained = None if self.retained is None else self.retained.requested
+        if replaced_at is not None:
+            return group.slices if retained is None or replaced_at < retained else ()
+        *_, since = self.pending.get((group.partition, group.file_id), (None,))
+        if retained is None:
+            free = [each for each in group.slices if since is None or each.instant < since]
+            return free[self.options.versions_retained - (since is not None) :]
+        earlier = [each for each in group.slices if each.instant < retained]
+        newest = group.slices[0]
+        return [each for each in earlier[1:] if each is not newest and (since is None or each.instant < since)]
+
+
+def earliest_to_retain(
+    meta: MetaClient, timeline: Timeline, options: CleanOptions, now_ms: int | None = None
+) -> Instant | None:
+    """Return the earliest commit whose state of the table stays readable; None if all do.
+
+    It's never later than a pending instant, whose plan may name the slices of its time. Hudi lacks that by hours.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: a policy by commits or hours.
+        now_ms: the moment from which hours count back, in milliseconds since the epoch; None for now.
+    """
+    commits = timeline.commits
+    if options.policy == CleanPolicy.COMMITS:
+        first = commits[-options.commits_retained] if len(commits) > options.commits_retained else None
+    else:
+        hours_ms = timedelta(hours=options.hours_retained) // timedelta(milliseconds=1)
+        until_ms = meta.context.clock.now_ms() if now_ms is None else now_ms
+        bound = millis_to_instant(until_ms - hours_ms, meta.config.timezone)
+        first = next((each for each in commits if each.requested >= bound), commits[-1] if commits else None)
+    if first is None:
+        return None
+    writes = (i.requested for i in timeline.pending if i.action not in {Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
+    pending = min(writes, default=None)
+    if pending is None or first.requested <= pending:
+        return first
+    return max((each for each in commits if each.requested < pending), key=lambda i: i.requested, default=None)
+
+
+def _capped(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant) -> Instant:
+    """Return an earlier commit if one clean would go ahead too far (CleanerUtils.capCommitsToClean)."""
+    if options.max_commits == CleanOptions.max_commits.default:
+        return retained
+    before = last_clean(meta, timeline).get("earliestCommitToRetain")
+    free = [each for each in timeline.commits if before and before <= each.requested < retained.requested]
+    return free[options.max_commits] if len(free) > options.max_commits else retained
+
+
+def _is_worth_noting(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant | None) -> bool:
+    """Return whether a clean without files is due: later cleans needn't look at what this one has looked at."""
+    if retained is None or not options.incremental or options.empty_interval_hours <= 0:
+        return False
+    cleans = timeline.of(Action.CLEAN)
+    if not cleans:
+        return True
+    age_ms = meta.context.clock.now_ms() - instant_to_millis(cleans[-1].requested, meta.config.timezone)
+    return age_ms > timedelta(hours=options.empty_interval_hours) // timedelta(milliseconds=1)
+
+
+def _not_before(meta: MetaClient, timeline: Timeline, retained: Instant | None) -> Instant | None:
+    """Return what a clean without files retains: never more than the clean before it, whose files are gone."""
+    before = last_clean(meta, timeline).get("earliestCommitToRetain") or ""
+    if retained is None or retained.requested >= before:
+        return retained
+    return replace(retained, requested=before)
+
+
+def _partitions(
+    meta: MetaClient,
+    timeline: Timeline,
+    options: CleanOptions,
+    retained: Instant | None,
+    savepoints: Mapping[str, object],
+) -> list[str]:
+    """Return the partitions to look at: by the commits since the last clean, if that is enough."""
+    last = last_clean(meta, timeline)
+    before = last.get("earliestCommitToRetain") or ""
+    extra = last.get("extraMetadata") or {}
+    listed = extra.get(_SAVEPOINTS) or ""
+    ended = {each for each in listed.split(",") if each} - savepoints.keys()
+    start = timeline.start
+    whole = not options.incremental or _FILTERED in extra or bool(ended) or not before
+    if retained is None or whole or start is None or before < start:
+        known = meta.listing(timeline).partitions()
+        if options.partitions:
+            return [each for each in known if each in options.partitions]
+        return [each for each in known if re.fullmatch(options.regex, each)] if options.regex else list(known)
+    found: set[str] = set()
+    for instant in timeline.commits:
+        if before <= instant.requested < retained.requested:
+            written = meta.store.read_commit_metadata(instant)
+            found.update(written.partition_to_write_stats, written.partition_to_replace_file_ids or ())
+    return sorted(found)
+
+
+def _names_in(meta: MetaClient, savepoint: Instant) -> frozenset[str]:
+    """Return the names of the files that a savepoint keeps."""
+    record = meta.store.decoded(savepoint)
+    try:
+        return frozenset(name for each in record["partitionMetadata"].values() for name in each["savepointDataFile"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(
+            f"the savepoint names no files ({error!r}); nothing can be cleaned before it's deleted",
+            table=meta.storage.root,
+            instant=savepoint.requested,
+        ) from error
+
+
+def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperation]:
+    """Return the slices of a pending plan."""
+    if instant.action is not Action.CLUSTERING:
+        return compaction_plan(meta.store, instant).operations
+    path = meta.store.path(instant, State.REQUESTED)
+    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
+
+
+def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Return the slices that pending compactions, log compactions and clusterings read, by file group.
+
+    Hudi protects those of clusterings only by the time of the earliest pending instant, and not by hours or versions.
+
+    Returns:
+        The action and the requested time of the plan, and the requested time of the slice, for each file group.
+    """
+    found: dict[tuple[str, str], tuple[str, str, str]] = {}
+    for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
+        for instant in timeline.of(action, *_PENDING):
+            try:
+                operations = _operations(meta, instant)
+            except NotFoundError:  # it completed, or was aborted, since the timeline was loaded
+                continue
+            for operation in operations:
+                begins = operation.base_instant if operation.base_file else ""
+                known = found.get(operation.group)
+                if known is None or begins < known[2]:
+                    found[operation.group] = action.value, instant.requested, begins
+    return found
+
+
+def savepointed_names(meta: MetaClient, timeline: Timeline) -> dict[str, frozenset[str]]:
+    """Return the names of the files that each savepoint keeps, by requested time of its commit.
+
+    Raises:
+        CorruptError: a savepoint can't be read.
+    """
+    return {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}

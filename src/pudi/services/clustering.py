@@ -1,0 +1,372 @@
+"""Clustering: bring the records of many file slices in order, in new file groups that replace the old ones.
+
+A requested clustering is a plan that never changes. Any process runs it; it completes as a replacecommit. Records keep
+their record keys, commit times and sequence numbers. File groups of a pending plan belong to it: a write to one of them
+fails (Hudi's SparkRejectUpdateStrategy), and inserts go elsewhere.
+
+Source: ClusteringPlanActionExecutor, MultipleSparkJobExecutionStrategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from uuid import NAMESPACE_URL, uuid5
+
+from pudi.client.hash_rings import reconcile_hash_rings, write_rings
+from pudi.client.log_merging import merging_of
+from pudi.client.meta_client import MetaClient
+from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
+from pudi.client.schema_history import read_history
+from pudi.client.write_settings import file_options, writable_schema
+from pudi.commit.conditions import refuse_older_columns
+from pudi.commit.early import living_writes
+from pudi.commit.lease import PlanDisplacedError, ServiceLease
+from pudi.concurrency import busy_groups
+from pudi.config import (
+    PREFER_WRITER,
+    ClusteringOptions,
+    LayoutStrategy,
+    LockSettings,
+    WriteOptions,
+    check_consistent,
+    check_writable,
+    names_in,
+)
+from pudi.errors import ConflictError, NotSupportedError, SchemaError
+from pudi.filegroup import FileSlice, LogScope, stated_sizes
+from pudi.filegroup.early_detection import marked_groups
+from pudi.filegroup.slices import UNNAMED
+from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, new_file_id
+from pudi.format.clustering_plan import (
+    OPERATION,
+    ClusteringGroup,
+    ClusteringPlan,
+    decode_clustering_plan,
+    encode_clustering_plan,
+)
+from pudi.indexes.column_stats.statistics import indexed_columns
+from pudi.merge import MergeMode, MergeRule
+from pudi.plan import Merging
+from pudi.plan.clustering import chosen_partitions, is_clustering_due, plan_clustering
+from pudi.plan.curves import check_sortable
+from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
+from pudi.services.service import Inline, Need, PlannedService, TableService, WritingRun
+from pudi.services.set_aside import groups_aside
+from pudi.services.target import ServiceTarget
+from pudi.task import FileJob
+from pudi.task.cluster import ClusterTask, RecordOrder
+from pudi.task.compact import CompactSpec, sizes_of
+from pudi.timeline import Instant, Timeline
+
+_SWELLS = 12
+"""Approximate ratio of the memory that sorting takes to bytes of base and log files."""
+_LARGE, _LEAST_JOBS = 64 << 20, 2
+"""A group of as many bytes is divided among jobs, which each read all of it, until there are as many jobs."""
+
+
+class Clustering(PlannedService):
+    """Brings records of data tables in order, and small files to size."""
+
+    name = "clustering"
+    action = Action.CLUSTERING
+    blocks = "writes to its file groups, and cleaning of them"
+    is_set_aside = True
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """Decide by the options of inline, async and scheduled clustering, in Hudi's order."""
+        if target.is_metadata:
+            return Inline.NOTHING
+        options = target.options
+        return Inline.of(
+            run=options[ClusteringOptions.inline],
+            run_async=bool(options[ClusteringOptions.run_async]),
+            schedule=options[ClusteringOptions.schedule_inline],
+        )
+
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse tables that pudi can't write, and wrong options."""
+        ClusteringOptions.of(target.options)
+        meta = target.meta
+        meta.reload()
+        check_writable(meta.config, meta.storage.root, target.options)
+        check_consistent(meta.config, target.options, meta.storage.root)
+        if meta.config.base_file_format == "HFILE":
+            raise NotSupportedError(
+                "clustering of HFILE base files: records of an HFile are always in the order of their keys",
+                table=meta.storage.root,
+            )
+
+    def prepare(self, target: ServiceTarget) -> None:
+        """Check the columns to order by, and that the strategies are for the table's index."""
+        meta, timeline = target.meta, target.load_timeline()
+        columns = writable_schema(meta.schema_json(timeline), meta.storage.root)
+        for name in ClusteringOptions.of(target.options).columns:
+            if name not in columns.names:
+                raise SchemaError(
+                    f"there is no column {name!r} to order records by: the table has {', '.join(columns.names)}",
+                    table=meta.storage.root,
+                )
+            check_sortable(columns.field(name))
+        check_strategies(target, timeline)
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Decide by the number of commits since the last clustering."""
+        store = target.meta.store
+        return is_clustering_due(
+            timeline,
+            ClusteringOptions.of(target.options),
+            lambda instant: store.read_commit_metadata(instant).operation_type == OPERATION,
+        )
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """Return the need by the number of commits, if options ask for clustering; None in a metadata table."""
+        if target.is_metadata:
+            return None
+        if self.inline(target) is Inline.NOTHING:
+            return Need(False, f"runs by Table.cluster(), or with {ClusteringOptions.inline}=true")
+        return TableService.need(self, target, timeline)
+
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Plan the small files, or the buckets, of the chosen partitions, except those under another plan."""
+        meta, options = target.meta, ClusteringOptions.of(target.options)
+        partitions = chosen_partitions(meta.listing(timeline).partitions(), options, _hour(meta))
+        slices = meta.view(timeline).slices_of(partitions)
+        buckets = consistent_buckets(target, timeline)
+        if buckets is not None:
+            plan = plan_buckets(target, timeline, buckets, slices)
+        else:
+            busy = busy_groups(meta.store, timeline, log_compactions=True) | groups_aside(meta.storage)
+            is_new = _unclustered(meta, timeline) if target.options.explicit(ClusteringOptions.single_group) else None
+            most = target.write_options.max_file_size
+            plan = plan_clustering(slices, options, busy=busy, max_file_size=most, is_new=is_new)
+        return encode_clustering_plan(plan, meta.storage.root) if plan.groups else None
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """While writes to buckets of consistent hashing are pending, as in Hudi: they would go to the old ones."""
+        pending = timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+        return bool(pending) and consistent_buckets(target, timeline) is not None
+
+    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+        """Whether another writer ignored the plan: its slices are no longer the latest ones."""
+        return bool(_outdated(target.meta, timeline, _read_plan(target.meta, instant)))
+
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+        """Return the file groups that the plan replaces."""
+        return {each.group for each in _read_plan(target.meta, instant).slices}
+
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ClusteringRun:
+        """Read the plan; see `PlannedService.open`.
+
+        Raises:
+            NotSupportedError: a plan that Hudi runs by another strategy than sorting.
+        """
+        timeline = lease.timeline
+        plan = _read_plan(target.meta, lease.instant)
+        if plan.execution not in ClusteringOptions.execution_class.choices:
+            raise NotSupportedError(
+                f"a clustering plan for {plan.execution}: have Apache Hudi run it, or roll it back",
+                table=target.meta.storage.root,
+                instant=lease.instant.requested,
+            )
+        resized = ResizedBuckets.of(target.meta, lease.instant, plan, consistent_buckets(target, timeline))
+        return ClusteringRun(target, lease, timeline, plan, resized)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringRun(WritingRun):
+    """One run of a plan.
+
+    Attributes:
+        target: the table.
+        lease: the lease of its instant.
+        timeline: the table's timeline.
+        plan: the groups.
+        resized: the buckets as the plan changes them; None in a table without consistent hashing.
+    """
+
+    target: ServiceTarget
+    lease: ServiceLease
+    timeline: Timeline
+    plan: ClusteringPlan
+    resized: ResizedBuckets | None = None
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """The slices of the plan."""
+        return self.plan.slices
+
+    def jobs(self) -> Sequence[FileJob]:
+        """One job for each group, or several if there are few groups."""
+        meta = self.target.meta
+        sizes = iter(sizes_of(meta.store, self.timeline, self.plan.slices))
+        spec, order = self._spec(), self._order()
+        buckets = None if self.resized is None else self.resized.buckets
+        jobs: list[FileJob] = []
+        for group in self.plan.groups:
+            stated = {path: size for _ in group.slices for path, size in next(sizes).items()}
+            ids = self._file_ids(group)
+            parts = min(group.outputs, -(-_LEAST_JOBS // len(self.plan.groups)) if _bytes_of(group) >= _LARGE else 1)
+            memory = max(1, self.target.meta.memory.of_compaction.limit)
+            portions = max(1, -(-_SWELLS * _bytes_of(group) // memory))
+            for part in range(parts):
+                first, end = group.outputs * part // parts, group.outputs * (part + 1) // parts
+                weight = 2 * _bytes_of(group) // parts
+                jobs.append(
+                    ClusterTask(
+                        spec, len(jobs), group.slices, stated, order, ids, first, end - first, portions, weight, buckets
+                    )
+                )
+        return jobs
+
+    def _file_ids(self, group: ClusteringGroup) -> tuple[str, ...]:
+        if self.resized is not None:
+            return self.resized.file_ids(group)
+        # The same in each run of the plan: a file that comes too late then belongs to the new run's file group, where
+        # readers pass over it.
+        first = group.slices[0]
+        name = "/".join((self.lease.instant.requested, first.partition_path or "", first.file_id or ""))
+        unique = str(uuid5(NAMESPACE_URL, name))
+        return tuple(new_file_id(unique, number) for number in range(group.outputs))
+
+    def before_commit(self) -> None:
+        """Write the new hash rings; they take effect when the instant completes."""
+        if self.resized is not None:
+            write_rings(self.target.meta, self.lease.instant.requested, self.resized.buckets, self.resized.partitions)
+
+    def after_commit(self) -> None:
+        """Mark the new hash rings as valid, also after the instant is archived."""
+        if self.resized is not None:
+            meta, instant = self.target.meta, self.lease.instant.requested
+            reconcile_hash_rings(meta, instant, self.resized.buckets, self.resized.partitions)
+
+    def check(self, now: Timeline) -> None:
+        """Check that the slices are still the latest ones; see `ServiceRun.check`."""
+        changed = _outdated(self.target.meta, now, self.plan)
+        if changed:
+            partition, file_id = min(changed)
+            raise PlanDisplacedError(
+                f"file group {file_id} of partition {partition!r} was written to, or rolled back, although the "
+                "clustering was pending on it; nothing of the clustering is visible, and its plan will be dropped",
+                table=self.target.meta.storage.root,
+                instant=self.lease.instant.requested,
+            )
+
+        refuse_older_columns(self.target.meta, self.timeline, now, self.lease.instant)
+        self._yield_to_writes(now)
+        start, commits = now.start, {i.requested for i in now.commits}
+        gone = [i.requested for i in self.timeline.commits if i.requested not in commits]
+        undone = [requested for requested in gone if start is None or requested >= start]
+        if undone:
+            raise ConflictError(
+                f"commit {undone[0]} was rolled back while the clustering read its records; run the plan again",
+                table=self.target.meta.storage.root,
+                instant=self.lease.instant.requested,
+            )
+
+    def _yield_to_writes(self, now: Timeline) -> None:
+        """With PreferWriterConflictResolutionStrategy give way to writes that have marked file groups of the plan."""
+        meta, options = self.target.meta, self.target.options
+        if LockSettings.of(options).resolution != PREFER_WRITER:
+            return
+        groups = {each.group for each in self.plan.slices}
+        for write in living_writes(meta, WriteOptions.of(options), now):
+            both = groups & marked_groups(meta.storage, write)
+            if both:
+                partition, file_id = min(both)
+                raise PlanDisplacedError(
+                    f"write {write} is at work on file group {file_id} of partition {partition!r}, and "
+                    f"{LockSettings.conflict_strategy} prefers writes; nothing of the clustering is visible, and its "
+                    "plan will be dropped",
+                    table=meta.storage.root,
+                    instant=self.lease.instant.requested,
+                )
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """The commit metadata with the replaced file groups; see `ServiceRun.metadata`."""
+        meta = self.target.meta
+        by_partition: dict[str, tuple[WriteStat, ...]] = {}
+        for stat in stats:
+            partition = stat.partition_path or ""
+            by_partition[partition] = (*by_partition.get(partition, ()), stat)
+        replaced: dict[str, tuple[str, ...]] = {}
+        for each in self.plan.slices:
+            replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
+        seen = self.timeline.until(self.lease.instant.requested)
+        by_id = meta.schema_by_id(seen)
+        extra = {**self.plan.extra_metadata, SCHEMA_KEY: meta.schema_json(seen)}
+        return CommitMetadata(
+            by_partition,
+            extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
+            operation_type=OPERATION,
+            partition_to_replace_file_ids=replaced,
+        )
+
+    def _order(self) -> RecordOrder:
+        params, options = self.plan.params, ClusteringOptions.of(self.target.options)
+        columns = names_in(params.get(ClusteringOptions.sort_columns.key))
+        layout = params.get(ClusteringOptions.layout.key) or options.layout
+        return RecordOrder(columns, LayoutStrategy(str(ClusteringOptions.layout.parse(layout))))
+
+    def _spec(self) -> CompactSpec:
+        meta, timeline = self.target.meta, self.timeline
+        seen = timeline.until(self.lease.instant.requested)  # readers take files to have the columns of their instant
+        schema_json = meta.schema_json(seen)
+        columns = meta.schema(seen)
+        merging = merging_of(meta, timeline, timeline) or Merging(
+            MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
+        )
+        return CompactSpec(
+            instant=self.lease.instant.requested,
+            run=self.lease.run,
+            schema=with_meta_fields(columns),
+            avro_schema=add_meta_fields(schema_json),
+            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
+            files=file_options(meta, self.target.write_options, columns.names),
+            history=read_history(meta, seen, timeline),
+            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
+            layout=meta.store.layout,
+        )
+
+
+def _unclustered(meta: MetaClient, timeline: Timeline) -> Callable[[FileSlice], bool]:
+    """Return what tells whether a slice has changed since a clustering wrote its base file."""
+    replaced = timeline.of(Action.REPLACECOMMIT)
+    clustered = {i.requested for i in replaced if meta.store.read_commit_metadata(i).operation_type == OPERATION}
+    return lambda each: each.base is None or bool(each.logs) or each.base.instant not in clustered
+
+
+def _read_plan(meta: MetaClient, instant: Instant) -> ClusteringPlan:
+    path = meta.store.path(instant, State.REQUESTED)
+    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path)
+
+
+def _outdated(meta: MetaClient, timeline: Timeline, plan: ClusteringPlan) -> set[tuple[str, str]]:
+    """Return the file groups of a plan whose latest slices aren't those that it names."""
+    groups = {each.group for each in plan.slices}
+    latest = {(s.partition, s.file_id): s for s in meta.view(timeline, sizes=False).slices_of_groups(groups)}
+    return {each.group for each in plan.slices if not _is_latest(meta, timeline, each, latest.get(each.group))}
+
+
+def _is_latest(meta: MetaClient, timeline: Timeline, named: CompactionOperation, found: FileSlice | None) -> bool:
+    """Return whether a slice is the one that a plan names; below version 8 log files of refused writes stay in it."""
+    base = None if found is None or found.base is None else found.base.name.name
+    if found is None or base != (named.base_file or None):
+        return False
+    logs = {log.name.name: log for log in found.logs}
+    more = [log for name, log in logs.items() if name not in named.log_files]
+    if more and timeline.rules.logs_name_their_slice:
+        stated = stated_sizes(meta.store, timeline, more)
+        more = [log for log in more if stated.get(log.path) != UNNAMED]
+    return not more and logs.keys() >= set(named.log_files)
+
+
+def _bytes_of(group: ClusteringGroup) -> int:
+    metrics = group.metrics
+    return (int(metrics.get("TOTAL_IO_READ_MB", 0)) + 1) << 20
+
+
+def _hour(meta: MetaClient) -> int:
+    return datetime.fromtimestamp(meta.context.clock.now_ms() / 1000, timezone.utc).astimezone().hour

@@ -1,0 +1,189 @@
+"""Measure what the last clustering gained: the overlap, in its columns, of the files before and after it.
+
+Everything comes from column statistics: those of the metadata table, or else of a bounded number of footers. What they
+don't tell is left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import ClusteringOptions, names_in
+from pudi.context import FileInfo
+from pudi.errors import CorruptError, NotFoundError, PudiError
+from pudi.expr import Expr, leaf_columns
+from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, open_base_file
+from pudi.format import Action, CompactionOperation, State, WriteStat, parse_log_file
+from pudi.format.clustering_plan import OPERATION, decode_clustering_plan
+from pudi.format.metadata_partitions import COLUMN_STATS
+from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
+from pudi.metadata.keys import column_prefix
+from pudi.plan.skipping import kept_by_ranges, slice_ranges
+from pudi.schema import unwritable_columns
+from pudi.timeline import Timeline
+
+_MOST_FOOTERS = 200
+"""Maximum number of footers that are read for the statistics of a table without column statistics."""
+_FOOTER_VERSION = 2
+"""Version of statistics that are read from footers; they aren't stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clustered:
+    """A completed clustering.
+
+    Attributes:
+        instant: its requested time.
+        columns: the columns that it ordered by; empty if it only put files together.
+        layout: the layout that its plan states; None if it states none, as Hudi's do.
+        groups: number of groups of the plan.
+        before: the file slices that it replaced.
+        after: the file slices that it made.
+    """
+
+    instant: str
+    columns: tuple[str, ...]
+    layout: str | None
+    groups: int
+    before: tuple[FileSlice, ...]
+    after: tuple[FileSlice, ...]
+
+
+def last_clustering(meta: MetaClient, timeline: Timeline) -> Clustered | None:
+    """Return the clustering that completed last; None if the active timeline has none whose plan can be read.
+
+    Args:
+        meta: the table.
+        timeline: its timeline, up to the state that is asked about.
+    """
+    for instant in reversed(timeline.of(Action.REPLACECOMMIT)):
+        planned = replace(instant, action=Action.CLUSTERING)
+        try:
+            written = meta.store.read_commit_metadata(instant)
+            if written.operation_type != OPERATION:
+                continue
+            path = meta.store.path(planned, State.REQUESTED)
+            plan = decode_clustering_plan(meta.store.read(planned, State.REQUESTED), path=path)
+        except (NotFoundError, CorruptError):
+            return None
+        stats = [stat for group in written.partition_to_write_stats.values() for stat in group]
+        return Clustered(
+            instant.requested,
+            names_in(plan.params.get(ClusteringOptions.sort_columns.key)),
+            plan.params.get(ClusteringOptions.layout.key),
+            len(plan.groups),
+            tuple(map(_slice_of, plan.slices)),
+            tuple(each for each in map(_made, stats) if each.base is not None),
+        )
+    return None
+
+
+def _slice_of(named: CompactionOperation) -> FileSlice:
+    """Return a slice of a plan; its files may be gone, and their sizes are unknown."""
+    logs = (parse_log_file(name) for name in named.log_files)
+    base = None if named.base_file is None else _base(named.partition_path, named.base_file, 0)
+    log_files = tuple(LogFile(named.partition_path, log, 0) for log in logs if log is not None)
+    return FileSlice(named.partition_path, named.file_id, base, log_files)
+
+
+def _made(stat: WriteStat) -> FileSlice:
+    name = (stat.path or "").rpartition("/")[2]
+    partition = stat.partition_path or ""
+    return FileSlice(partition, stat.file_id or "", _base(partition, name, stat.file_size_in_bytes or 0))
+
+
+def _base(partition: str, name: str, size: int) -> BaseFile | None:
+    return BaseFile.of(partition, FileInfo(f"{partition}/{name}" if partition else name, size, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutStats:
+    """Bounds of some columns in files, as far as they are known.
+
+    Attributes:
+        stats: rows of `STATS`.
+        types: the columns' types by name.
+    """
+
+    stats: pa.Table
+    types: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(
+        cls, meta: MetaClient, timeline: Timeline, types: Mapping[str, pa.DataType], slices: Sequence[FileSlice]
+    ) -> LayoutStats | None:
+        """Read statistics; None if the metadata table has none, and there are too many footers.
+
+        Args:
+            meta: the table.
+            timeline: its timeline.
+            types: the columns' types by name.
+            slices: the slices whose footers may be read.
+        """
+        millis = {name.partition(".")[0] for name in unwritable_columns(meta.schema_json(timeline))}
+        known = {name: kind for name, kind in types.items() if name not in millis}
+        if COLUMN_STATS in meta.config.metadata_partitions:
+            try:
+                records = meta.metadata_table(timeline).read(COLUMN_STATS, prefixes=[column_prefix(n) for n in known])
+            except PudiError:
+                return None
+            return cls(stats_of_records(records), known)
+        plain = {each.path: each for each in slices if not each.logs and each.base is not None}
+        if len(plain) > _MOST_FOOTERS:
+            return None
+        found = meta.context.executor.map(lambda each: _footer(meta, each, tuple(known)), list(plain.values()))
+        return cls(stats_of_files([each for each in found if each is not None]), known)
+
+    def ranges(self, slices: Sequence[FileSlice], columns: Sequence[str]) -> dict[str, Ranges] | None:
+        """Return the bounds of columns in slices; None if those of one are unknown in a slice, or there is no slice."""
+        if not slices or any(name not in self.types for name in columns):
+            return None
+        found = {name: slice_ranges(self.stats, slices, name, self.types[name]) for name in columns}
+        return found if all(each.known.all() for each in found.values()) else None
+
+    def kept(self, where: Expr, slices: Sequence[FileSlice]) -> int | None:
+        """Return how many of some slices may hold rows that match; None if statistics don't tell."""
+        names = [".".join(column.path) for column in leaf_columns(where)]
+        found = self.ranges(slices, names)
+        return None if found is None else int(kept_by_ranges(where, found, len(slices)).sum())
+
+    def overlap(self, slices: Sequence[FileSlice], column: str) -> float | None:
+        """Return the average share of slices that a filter for one value of a column keeps.
+
+        The values are the middles, by rank, of the slices' own ranges: 1 if all ranges overlap, 1 of the number of
+        slices if none do.
+        """
+        found = self.ranges(slices, [column])
+        if found is None:
+            return None
+        least, greatest = found[column].least, found[column].greatest
+        filled = pc.and_(least.is_valid(), greatest.is_valid())
+        least, greatest = least.filter(filled), greatest.filter(filled)
+        if not len(least):
+            return None
+        ranks = np.asarray(pc.rank(pa.concat_arrays([least, greatest]), tiebreaker="dense")).astype(float)
+        low, high = ranks[: len(least)], ranks[len(least) :]
+        middle = (low + high) / 2
+        begun = np.searchsorted(np.sort(low), middle, side="right")
+        ended = np.searchsorted(np.sort(high), middle, side="left")
+        return float(np.mean(begun - ended) / len(slices))
+
+
+def _footer(meta: MetaClient, each: FileSlice, columns: tuple[str, ...]) -> tuple[str, str, pa.Table] | None:
+    """Return the statistics of a base file from its footer; None if it's gone or no Parquet file."""
+    assert each.base is not None
+    try:
+        base = BaseFile.of(each.partition, meta.storage.head(each.base.path))
+        reader = None if base is None else open_base_file(meta.storage, base)
+        if not isinstance(reader, BaseFileReader):
+            return None
+        stats = base_file_stats(reader.metadata, StatsSpec(columns, _FOOTER_VERSION))
+    except PudiError:
+        return None
+    return each.partition, each.base.name.name, stats

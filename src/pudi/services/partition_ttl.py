@@ -1,0 +1,209 @@
+"""Partition TTL: delete the partitions whose days are over, by a replacecommit as a delete of partitions makes it.
+
+No file is deleted: a clean does that later. A partition that a pending compaction or clustering works on waits.
+
+Hudi counts the days of KEEP_BY_TIME from the newest file slice: on merge-on-read tables it deletes partitions that were
+written to a moment ago, if only log files were. Here log files count as well. And in Hudi the milliseconds of more than
+24 days overflow.
+
+Source: HoodieTTLConfig, KeepByTimeStrategy, KeepByCreationTimeStrategy, SparkPartitionTTLActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from pudi.client.after_commit import CLEAN_UP, after_commit
+from pudi.client.find_index import find_index, key_scope
+from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
+from pudi.client.meta_client import MetaClient
+from pudi.client.replaced_groups import delete_request, groups_by_partition
+from pudi.client.result import CommitResult
+from pudi.client.schema_history import read_history
+from pudi.commit.commit_steps import build_commit_metadata
+from pudi.commit.conditions import NoConflict, SchemaSeen, SchemaUnchanged
+from pudi.commit.frame import Completion, complete_action, pending
+from pudi.commit.phases import Phases
+from pudi.commit.rollback import repair
+from pudi.concurrency import ConflictCheck, busy_groups
+from pudi.config import TtlOptions, TtlStrategy, check_writable
+from pudi.errors import NotFoundError
+from pudi.filegroup import FileSlice
+from pudi.format import INIT_INSTANT, Action, decode_partition_metadata, millis_to_instant, partition_metadata_path
+from pudi.indexes.kind import IndexStaging
+from pudi.metadata_write.build import reconcile_metadata
+from pudi.plan import Operation
+from pudi.services.service import DirectService, Inline, Need
+from pudi.services.target import ServiceTarget
+from pudi.timeline import Timeline
+
+_SHOWN = 5
+"""Number of partitions that a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The partitions whose days are over.
+
+    Attributes:
+        due: their latest file slices, by partition path, those that go first at the front.
+        waiting: partition paths that a pending compaction, log compaction or clustering works on.
+    """
+
+    due: Mapping[str, Sequence[FileSlice]]
+    waiting: Sequence[str]
+
+
+class PartitionTtl(DirectService):
+    """Deletes partitions of data tables whose days are over."""
+
+    name = "partition_ttl"
+
+    def inline(self, target: ServiceTarget) -> Inline:
+        """Decide by hoodie.partition.ttl.inline."""
+        runs = not target.is_metadata and target.options[TtlOptions.inline]
+        return Inline.RUN if runs else Inline.NOTHING
+
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """If the days of a partition are over."""
+        return bool(expired_partitions(target, timeline).due)
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """Return the need by the options, if they state how long partitions stay."""
+        options = TtlOptions.of(target.options)
+        if target.is_metadata or options.days <= 0 or not target.meta.config.partition_fields:
+            return None
+        found = expired_partitions(target, timeline)
+        rule = f"partitions are kept for {options.days} days ({options.counts_from.value})"
+        due = f"; due: {_named(list(found.due))}" if found.due else ""
+        waiting = f"; waiting for pending plans: {_named(found.waiting)}" if found.waiting else ""
+        return Need(bool(found.due), (rule + due + waiting) if due or waiting else f"{rule}, and none is older")
+
+    def run(self, target: ServiceTarget) -> CommitResult | None:
+        """Delete the partitions that are due, by one commit; see `DirectService.run`.
+
+        Raises:
+            NotSupportedError: a strategy that pudi doesn't know, or a table that it can't write.
+            ConflictError: another process wrote to one of them meanwhile; nothing is deleted.
+        """
+        meta = target.meta
+        phases = Phases.of(meta, self.name)
+        check_writable(meta.config, meta.storage.root, target.options)
+        with phases.phase("repair"):
+            reconcile_metadata(meta, target.options)
+            timeline = repair(meta, target.write_options)
+        with phases.phase("list"):
+            found = expired_partitions(target, timeline)
+        if not found.due:
+            return None
+        return _delete(target, timeline, found.due, phases)
+
+
+def expired_partitions(target: ServiceTarget, timeline: Timeline) -> Expired:
+    """Find the partitions whose days are over.
+
+    Args:
+        target: the table.
+        timeline: its timeline.
+
+    Raises:
+        NotSupportedError: a strategy that pudi doesn't know.
+        CorruptError: a pending plan, or the metadata of a partition, can't be read.
+    """
+    meta, options = target.meta, TtlOptions.of(target.options)
+    if options.days <= 0 or not meta.config.partition_fields:
+        return Expired({}, ())
+    bound = _bound(meta, options.days)
+    view = meta.view(timeline, sizes=False)
+    by_partition: dict[str, list[FileSlice]] = {}
+    for each in view.slices_of(options.partitions) if options.partitions else view.all_slices():
+        by_partition.setdefault(each.partition, []).append(each)
+    if options.counts_from is TtlStrategy.CREATION:
+        since = _created(meta, list(by_partition))
+    else:
+        since = {partition: max(map(_newest, slices)) for partition, slices in by_partition.items()}
+    old = sorted((_padded(time), partition) for partition, time in since.items() if _padded(time) < bound)
+    chosen = [partition for _, partition in old]
+    if options.counts_from is TtlStrategy.LAST_WRITE and timeline.rules.logs_name_their_slice:
+        written = _written_since(meta, timeline, bound, [p for p in chosen if any(s.logs for s in by_partition[p])])
+        chosen = [partition for partition in chosen if partition not in written]
+    busy = {partition for partition, _ in busy_groups(meta.store, timeline, log_compactions=True)}
+    due = [partition for partition in chosen if partition not in busy][: options.most]
+    return Expired({each: by_partition[each] for each in due}, [each for each in chosen if each in busy])
+
+
+def _bound(meta: MetaClient, days: int) -> str:
+    """Return the instant before which the days of a partition begin that are over now."""
+    now_ms = meta.context.clock.now_ms()
+    age_ms = timedelta(days=min(days, 1_000_000)) // timedelta(milliseconds=1)
+    return millis_to_instant(now_ms - age_ms, meta.config.timezone) if age_ms < now_ms else ""
+
+
+def _padded(instant: str) -> str:
+    """Return an instant time with milliseconds, to compare it (fixInstantTimeCompatibility)."""
+    return instant if len(instant) > 14 else f"{instant}999"
+
+
+def _newest(file_slice: FileSlice) -> str:
+    """Return the newest instant that the names of a slice's files bear."""
+    return max(each.instant for each in (file_slice.base, *file_slice.logs) if each is not None)
+
+
+def _created(meta: MetaClient, partitions: Sequence[str]) -> dict[str, str]:
+    """Return the instant that made each partition; none for those without metadata, which Hudi keeps too.
+
+    None either for partitions that were added without records: their metadata doesn't say when.
+    """
+
+    def read(partition: str) -> str | None:
+        path = partition_metadata_path(partition)
+        try:
+            return decode_partition_metadata(meta.storage.read(path), path=path).commit_time
+        except NotFoundError:
+            return None
+
+    times = meta.context.executor.map(read, partitions)
+    return {p: time for p, time in zip(partitions, times, strict=True) if time not in {None, INIT_INSTANT}}
+
+
+def _written_since(meta: MetaClient, timeline: Timeline, bound: str, partitions: Collection[str]) -> set[str]:
+    """Return which partitions commits wrote to since an instant: below version 8 names of log files don't say it."""
+    if not partitions:
+        return set()
+    start = timeline.start
+    if start is None or start > bound:
+        timeline = timeline.with_archived(meta.store.archived(bound))
+    recent = [each for each in timeline.commits if _padded(each.requested) >= bound]
+    written = [meta.store.read_commit_metadata(each).partition_to_write_stats for each in recent]
+    return {partition for each in written for partition, stats in each.items() if stats}
+
+
+def _delete(
+    target: ServiceTarget, timeline: Timeline, due: Mapping[str, Sequence[FileSlice]], phases: Phases
+) -> CommitResult:
+    meta, options = target.meta, target.options
+    failed: dict[str, str] = {}
+    replaced = groups_by_partition([each for slices in due.values() for each in slices])
+    index = renewed_index(meta, find_index(meta, timeline, options), replaced)
+    schema, history = SchemaSeen.of(meta, timeline), read_history(meta, timeline, timeline)
+    metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), schema.text, history, replaced, {})
+    requested, inflight = delete_request()
+    with pending(meta, Action.REPLACECOMMIT, target.write_options, requested, inflight, failed) as instant:
+        write_rings(meta, instant.requested, index.buckets, replaced_partitions(replaced))
+        with phases.phase("commit"):
+            scope = key_scope(index, Operation.DELETE_PARTITION)
+            conflicts = ConflictCheck(meta.store, instant, metadata, timeline, scope)
+            conditions = (NoConflict(conflicts), SchemaUnchanged(meta, options, schema, conflicts))
+            staging = IndexStaging(target.engine, timeline, options, index)
+            completion = Completion(metadata, conditions, timeline, history, staging)
+            done = complete_action(meta, instant, completion, failed)
+    with after_commit(CLEAN_UP, meta.storage.root, failed):
+        reconcile_hash_rings(meta, done.requested, index.buckets, replaced_partitions(replaced))
+    return replace(phases.result(done, metadata), failed_services=failed)
+
+
+def _named(partitions: Sequence[str]) -> str:
+    more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
+    return ", ".join(repr(each) for each in partitions[:_SHOWN]) + more

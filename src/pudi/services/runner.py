@@ -1,0 +1,412 @@
+"""Schedule and run table services: the same code for all services and for both kinds of table.
+
+A plan is made under the table's lock as a requested instant. Any process may lease and run it; if that process dies,
+the next one reverts the instant and runs the plan again. No job runs while the lock is held.
+
+Source: BaseHoodieTableServiceClient, HoodieBackedTableMetadataWriter.performTableServices.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pudi.client.after_commit import CLEAN_UP, METADATA_TABLE, after_commit, before_commit
+from pudi.client.meta_client import MetaClient
+from pudi.client.result import CommitResult
+from pudi.commit.conditions import LeaseHeld
+from pudi.commit.frame import Completion, complete_action
+from pudi.commit.lease import PlanTakenError, ServiceLease, is_available, lease
+from pudi.commit.phases import Phases
+from pudi.commit.rollback import abort, finish_rollbacks, refuse_pending_restore, sweep
+from pudi.config import CleanOptions, CompactionOptions, Options
+from pudi.errors import NotFoundError
+from pudi.format import CommitMetadata, State
+from pudi.indexes.kind import IndexStaging
+from pudi.metadata_write.build import reconcile_metadata
+from pudi.services import async_services, registry
+from pudi.services.compaction import Compaction
+from pudi.services.failures import clear_failure, is_resting, note_outcome, read_failure
+from pudi.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
+from pudi.services.set_aside import setting_aside, take_back
+from pudi.services.target import ServiceTarget
+from pudi.task import Engine
+from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+PENDING = (State.REQUESTED, State.INFLIGHT)
+
+
+def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> Instant | None:
+    """Plan a service under the table's lock.
+
+    Args:
+        service: the service.
+        target: the table.
+        when_due: only if the options ask for it now.
+
+    Returns:
+        The requested instant; None if there is nothing to do.
+
+    Raises:
+        InvalidArgumentError: wrong options, or a table of the wrong type.
+        NotSupportedError: a table that this release can't serve.
+        BlockedError: a restore is pending.
+    """
+    service.check(target)
+    service.prepare(target)
+    meta = target.meta
+    with meta.lock:
+        timeline = meta.store.load() if target.is_metadata else finish_rollbacks(meta)
+        if (when_due and not service.is_due(target, timeline)) or service.must_wait(target, timeline):
+            return None
+        content = service.plan(target, timeline)
+        if content is None:
+            return None
+        if not target.is_metadata:
+            reconcile_metadata(meta, target.options)
+        at = service.requested_time(target, timeline) or target.time_apart(timeline)
+        return meta.store.request(service.action, content, at=at, seen=timeline)
+
+
+def run(
+    service: PlannedService, target: ServiceTarget, *, when_due: bool = False, timeline: Timeline | None = None
+) -> CommitResult | None:
+    """Run the pending plans of a service, then plan it and run that plan.
+
+    Args:
+        service: the service.
+        target: the table.
+        when_due: plan only if the options ask for it now.
+        timeline: the table's timeline of a moment ago, which tells what is pending; None loads it.
+
+    Returns:
+        The last commit; None if there was nothing to do.
+
+    Raises:
+        ConflictError: another process runs the plan.
+        Errors as of `schedule` and `run_instant`.
+    """
+    last = _run_plans(service, target, timeline)
+    instant = schedule(service, target, when_due=when_due)
+    if instant is not None:
+        last = _Execution(service, target, target.meta).run(instant)
+    _abort_obsolete(target)
+    return last
+
+
+def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timeline | None = None) -> CommitResult | None:
+    """Run the plans of a service that no process runs; arguments and result as of `run`."""
+    service.check(target)
+    sweep(target.meta, target.write_options)
+    last = None
+    for pending in _pending(timeline or target.load_timeline(), [service]):
+        if is_available(target.meta, pending, target.write_options):
+            last = run_instant(service, target, pending) or last
+    return last
+
+
+def run_on_request(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> CommitResult | None:
+    """Run a service because a user asks for it: also while it rests after failures, which a success ends.
+
+    Arguments, result and errors as of `run`.
+    """
+    if service.is_set_aside and not when_due:
+        take_back(target.meta.storage)
+    done = run(service, target, when_due=when_due)
+    if read_failure(target.meta.storage, service.name) is not None:
+        clear_failure(target, service.name)
+    return done
+
+
+def run_pending(
+    target: ServiceTarget, services: Collection[str] | None = None, instants: Collection[str] | None = None
+) -> list[CommitResult]:
+    """Run the plans of services that no other process runs, by service, oldest first.
+
+    Args:
+        target: the table.
+        services: the names of the services; None for all.
+        instants: the requested times of the plans; None for all.
+
+    Raises:
+        NotSupportedError: a table that this release can't serve.
+        NotFoundError: a file that a plan names is gone.
+    """
+    done = []
+    sweep(target.meta, target.write_options)
+    for service in registry.planned_services():
+        plans = _pending(target.load_timeline(), [service]) if services is None or service.name in services else []
+        for instant in plans if instants is None else [each for each in plans if each.requested in instants]:
+            service.check(target)
+            if is_available(target.meta, instant, target.write_options):
+                result = run_instant(service, target, instant)
+                if result is not None:
+                    done.append(result)
+            else:
+                _log.info("the %s %s is being run by another process", service.name, instant.requested)
+    return done
+
+
+def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant) -> CommitResult | None:
+    """Run a planned service.
+
+    Args:
+        service: the service.
+        target: the table.
+        instant: its pending instant.
+
+    Returns:
+        The commit; None if the plan was obsolete and has been aborted.
+
+    Raises:
+        ConflictError: another process runs it, or the files that it read were rolled back, or a restore is pending.
+        NotFoundError: a file that the plan names is gone.
+        CorruptError: the plan or a file can't be read, or a written file differs from the merged slice (only with
+            verification); nothing was published.
+    """
+    if _abort_if_obsolete(service, target, instant):
+        return None
+    if not target.is_metadata:
+        refuse_pending_restore(target.meta, target.meta.store.load())
+        reconcile_metadata(target.meta, target.options)
+    return _Execution(service, target, target.meta).run(instant)
+
+
+def run_before_write(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+    """Run a clean if the options ask for one before each write; arguments as of `run_after_commit`.
+
+    Source: BaseHoodieWriteClient.runPreWriteCleanerPolicy.
+    """
+    if options[CleanOptions.before_write] != "CLEAN" or not options[CompactionOptions.services]:
+        return
+    target = ServiceTarget.of_table(meta, engine, options)
+    service = registry.service_named("clean", meta.storage.root)
+    with before_commit(service.name, meta.storage.root, failed):
+        run(service, target, when_due=True)
+
+
+def run_after_commit(
+    meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str], timeline: Timeline
+) -> None:
+    """Run the services that the options ask for after a commit; those of the metadata table ran before it.
+
+    The commit stands even if a service fails: its plan stays for the next writer.
+
+    Args:
+        meta: the data table.
+        engine: runs the jobs.
+        options: the writer's options.
+        failed: collects errors by service.
+        timeline: the table's timeline with the commit, which tells what is due; other commits may be missing.
+    """
+    target = ServiceTarget.of_table(meta, engine, options)
+    for service in _enabled(target):
+        with after_commit(service.name, meta.storage.root, failed):
+            if _run_inline(service, target, timeline):
+                timeline = target.load_timeline()
+
+
+def run_on_metadata_table(
+    meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str], check: Callable[[], None]
+) -> None:
+    """Run the services of a table's metadata table that are due, right before a write's own deltacommit.
+
+    A compaction of the metadata table can't be rolled back. So the newest commit of the table stays apart from it:
+    compacted are the commits before the one that is about to complete. And it waits while a pending instant of the
+    table has a deltacommit in the metadata table: if that writer died, its deltacommit will be rolled back.
+
+    The write goes on if a service fails: its plan stays for the next writer.
+
+    Args:
+        meta: the data table.
+        engine: runs the jobs.
+        options: the writer's options.
+        failed: collects errors by service.
+        check: raises an error if the write can't complete any more; called before log files are merged, since the
+            commit that is the newest without the write could then not be rolled back.
+    """
+    if not meta.config.metadata_partitions:
+        return
+    root, services = meta.storage.root, list[TableService]()
+    with before_commit(METADATA_TABLE, root, failed):
+        target = ServiceTarget.of_metadata_table(meta, engine, options)
+        timeline = target.load_timeline()
+        services = _enabled(target)
+    if any(_is_wanted(service, target, timeline) for service in services if isinstance(service, Compaction)):
+        check()
+    for service in services:
+        with before_commit(METADATA_TABLE, root, failed):
+            if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
+                timeline = target.load_timeline()
+
+
+def _is_wanted(service: PlannedService, target: ServiceTarget, timeline: Timeline) -> bool:
+    """Return whether a service has something to do, as far as that can be told."""
+    try:
+        return bool(_pending(timeline, [service])) or service.is_due(target, timeline)
+    except Exception:  # noqa: BLE001 - running it says what is wrong
+        return True
+
+
+def _enabled(target: ServiceTarget) -> list[TableService]:
+    """Return the services that run after commits to a table."""
+    if not target.options[CompactionOptions.services] and not target.is_metadata:
+        return []
+    return [service for service in registry.SERVICES if service.inline(target) is not Inline.NOTHING]
+
+
+def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
+    """Run or schedule a service if it is due by a timeline and doesn't rest; return whether it did.
+
+    One that runs beside writes only begins here.
+    """
+    pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
+    how = service.inline(target)
+    if how is Inline.SCHEDULE and pending:
+        return False
+    error = None
+    try:
+        if not pending and not service.is_due(target, timeline):
+            return False
+    except Exception as raised:  # noqa: BLE001 - raised again, unless it was before and the service rests
+        error = raised
+    before = read_failure(target.meta.storage, service.name)
+    if before is not None and is_resting(target, before):
+        _log.info("table %s: the %s rests: it %s", target.meta.storage.root, service.name, before)
+        return False
+    if how is Inline.RUN_ASYNC or (pending and how.is_async):
+        _begin(service, target)
+        return False
+    try:
+        with note_outcome(target, service.name, before):
+            if error is not None:
+                raise error
+            if isinstance(service, DirectService):
+                return bool(service.run(target))
+            assert isinstance(service, PlannedService)
+            if not how.only_schedules:
+                return run(service, target, when_due=True, timeline=timeline) is not None
+            scheduled = schedule(service, target, when_due=True) is not None
+    except PlanTakenError as taken:  # what was due is done by another writer
+        _log.info("table %s: %s", target.meta.storage.root, taken)
+        return False
+    if scheduled and how.is_async:
+        _begin(service, target)
+    return scheduled
+
+
+def _begin(service: TableService, target: ServiceTarget) -> None:
+    """Run a service beside the following writes."""
+    async_services.begin(
+        target.meta, service.name, lambda: _run_beside(service, target), target.options[CompactionOptions.exit_seconds]
+    )
+
+
+def _run_beside(service: TableService, target: ServiceTarget) -> None:
+    """Run the plans of a service, or all of it where the commit hasn't planned it; with a client of its own."""
+    meta = target.meta.now()
+    own = ServiceTarget.of_table(meta, target.engine, target.options)
+    try:
+        with note_outcome(own, service.name, read_failure(meta.storage, service.name)):
+            if isinstance(service, DirectService):
+                service.run(own)
+            elif isinstance(service, PlannedService) and service.inline(own) is Inline.RUN_ASYNC:
+                run(service, own, when_due=True)
+            elif isinstance(service, PlannedService):
+                _run_plans(service, own)
+    except PlanTakenError as taken:
+        _log.info("table %s: %s", meta.storage.root, taken)
+
+
+def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:
+    return [instant for service in services for instant in timeline.of(service.action, *PENDING)]
+
+
+def _abort_obsolete(target: ServiceTarget) -> None:
+    """Abort the obsolete plans of all services."""
+    timeline = target.load_timeline()
+    for service in registry.planned_services():
+        for instant in _pending(timeline, [service]):
+            _abort_if_obsolete(service, target, instant)
+
+
+def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: Instant) -> bool:
+    """Abort a plan that must not be run any more, unless another process runs it; return whether it was aborted."""
+    meta = target.meta
+    with meta.lock:
+        timeline = meta.store.load()
+        current = timeline.find(instant.requested, instant.action)
+        if current is None or not service.is_obsolete(target, timeline, current):
+            return False
+        if not is_available(meta, current, target.write_options):
+            return False  # the lease reports it
+        abort(meta, current, dead=True)
+    return True
+
+
+@contextmanager
+def _advising(plan: Instant) -> Iterator[None]:
+    """Say what to do with a plan whose files are gone, for example after a restore by a release that leaves plans."""
+    try:
+        yield
+    except NotFoundError as error:
+        error.message = (
+            f"{error.message}; the plan of {plan.action.value} {plan.requested} names it: bring the file back, or drop "
+            f"the plan by table.rollback({plan.requested!r})"
+        )
+        raise
+
+
+@dataclass(slots=True)
+class _Execution:
+    """One run of a plan."""
+
+    service: PlannedService
+    target: ServiceTarget
+    meta: MetaClient
+
+    def run(self, instant: Instant) -> CommitResult:
+        if not self.service.is_set_aside:
+            return self._run(instant)
+        groups = partial(self.service.groups_of, self.target, instant)
+        with setting_aside(self.meta, instant, groups, self.target.write_options):
+            return self._run(instant)
+
+    def _run(self, instant: Instant) -> CommitResult:
+        meta, target = self.meta, self.target
+        phases = Phases.of(meta, self.service.name)
+        with lease(meta, instant, target.write_options) as leased:
+            run = self.service.open(target, leased)
+            with phases.phase("write"), _advising(instant):
+                results = target.run_jobs(leased.instant.requested, run.jobs(), run.operations)
+            stats = [stat for result in results for stat in result.stats]
+            with phases.phase("commit"):
+                leased.keep([path for stat in stats for path in stat.paths])
+                metadata = run.metadata(stats)
+                run.before_commit()
+                done = self._complete(leased, run, metadata, run.content())
+            with after_commit(CLEAN_UP, meta.storage.root, leased.failed):
+                run.after_commit()
+                leased.end()
+        return replace(phases.result(done, metadata, run.removed), failed_services=leased.failed)
+
+    def _complete(
+        self, leased: ServiceLease, run: ServiceRun, metadata: CommitMetadata, content: bytes | None
+    ) -> Instant:
+        meta, instant = self.meta, leased.instant
+        staging = IndexStaging(self.target.engine, run.timeline, self.target.options, run=leased.named)
+        done = Completion(
+            metadata,
+            [LeaseHeld(leased), run],
+            run.timeline,
+            staging=staging,
+            action=instant.action.comparable,
+            removed=run.removed,
+            content=content,
+        )
+        return complete_action(meta, instant, done, leased.failed)

@@ -1,0 +1,262 @@
+"""Define the interface of a table service. `runner` does everything else.
+
+A `PlannedService` defines when it is due, its plan, the jobs that carry the plan out, and the metadata of the completed
+instant. The runner schedules, leases, runs, completes and aborts plans, and takes over those of dead processes. A
+`DirectService` works without a plan, a `LockedService` wholly under the table's lock.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from pudi.client.result import CommitResult
+from pudi.commit.lease import ServiceLease
+from pudi.format import Action, CommitMetadata, CompactionOperation, WriteStat
+from pudi.indexes.kind import RemovedFiles
+from pudi.services.target import ServiceTarget
+from pudi.task import FileJob
+from pudi.timeline import Instant, Timeline
+
+
+class Inline(Enum):
+    """The part of a service that runs after every commit.
+
+    `SCHEDULE_AND_RUN_ASYNC` plans it right after the commit and runs the plan beside the following writes;
+    `RUN_ASYNC` does both beside them.
+    """
+
+    NOTHING = "nothing"
+    SCHEDULE = "schedule"
+    RUN = "run"
+    SCHEDULE_AND_RUN_ASYNC = "schedule and run async"
+    RUN_ASYNC = "run async"
+
+    @classmethod
+    def of(cls, *, run: bool, run_async: bool, schedule: bool) -> Inline:
+        """Return the part that three options of a service ask for, in the order in which Hudi looks at them."""
+        if run:
+            return cls.RUN
+        if run_async:
+            return cls.SCHEDULE_AND_RUN_ASYNC
+        return cls.SCHEDULE if schedule else cls.NOTHING
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the service runs beside writes."""
+        return self in {Inline.SCHEDULE_AND_RUN_ASYNC, Inline.RUN_ASYNC}
+
+    @property
+    def only_schedules(self) -> bool:
+        """Whether the commit itself only plans the service."""
+        return self in {Inline.SCHEDULE, Inline.SCHEDULE_AND_RUN_ASYNC}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether a table needs a service now.
+
+    Attributes:
+        due: whether it does.
+        reason: why, or why not, for people.
+        backlog: number of commits that wait for the service, beyond those that the options leave to wait.
+        blocked_by: requested time of the instant that keeps the service from doing all of them; None without one.
+    """
+
+    due: bool
+    reason: str
+    backlog: int = 0
+    blocked_by: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The reason, with the backlog."""
+        if not self.backlog:
+            return self.reason
+        blocked = f", blocked by {self.blocked_by}" if self.blocked_by else ""
+        return f"{self.reason}; {self.backlog} commits wait for it{blocked}"
+
+
+class TableService(ABC):
+    """A table service; one instance serves all tables, so it holds no state.
+
+    Attributes:
+        name: its name in `Table.schedule`, in `CommitResult.failed_services` and in messages.
+    """
+
+    name: str
+
+    @abstractmethod
+    def inline(self, target: ServiceTarget) -> Inline:
+        """Return the part of the service that runs after every commit, by the table's options."""
+
+    @abstractmethod
+    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Return whether the table's options ask for the service after a commit.
+
+        Args:
+            target: the table.
+            timeline: its timeline, perhaps loaded a moment ago.
+        """
+
+    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+        """Return whether a maintenance runs the service now, and why; None if the table has no use for it.
+
+        Unlike `inline`, it doesn't ask whether the service runs after commits.
+
+        Args:
+            target: the table.
+            timeline: its timeline.
+        """
+        due = self.is_due(target, timeline)
+        return Need(due, f"{'due' if due else 'not due'} by the options")
+
+
+class DirectService(TableService):
+    """A service without a plan: the process that finds it due does its work immediately."""
+
+    @abstractmethod
+    def run(self, target: ServiceTarget) -> int | CommitResult | None:
+        """Do the work, if it is still due.
+
+        Returns:
+            What was done, or how many instants or files were changed; None or 0 if nothing was to do.
+        """
+
+
+class LockedService(DirectService):
+    """A service with so little work that it runs while the table's lock is held."""
+
+    @abstractmethod
+    def run(self, target: ServiceTarget) -> int:
+        """Do the work, under the table's lock, if it is still due.
+
+        Returns:
+            How many instants or files were changed; 0 if nothing was to do.
+        """
+
+
+class ServiceRun(Protocol):
+    """One run of a plan."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """The table's timeline that the run began with."""
+
+    @property
+    def operations(self) -> Sequence[CompactionOperation]:
+        """The file slices that the jobs read."""
+
+    def jobs(self) -> Sequence[FileJob]:
+        """The jobs that write the files."""
+
+    def check(self, now: Timeline) -> None:
+        """Check under the table's lock, just before completion, that the result still fits the table.
+
+        Raises:
+            ConflictError: it does not; nothing is published.
+        """
+
+    def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
+        """Return the commit metadata of the completed instant.
+
+        Args:
+            stats: the write statistics of the files.
+        """
+
+    def before_commit(self) -> None:
+        """Write what must be there beside the data files when the instant completes, and is ignored until then."""
+
+    def after_commit(self) -> None:
+        """Do what may follow the completed instant; it stands even if this fails."""
+
+    @property
+    def removed(self) -> RemovedFiles | None:
+        """The files that the jobs deleted; None for none."""
+
+    def content(self) -> bytes | None:
+        """Return the content of the completed instant; None for the commit metadata."""
+
+
+class PlainRun:
+    """A run that only reads and writes data files."""
+
+    def before_commit(self) -> None:
+        """Nothing."""
+
+    def after_commit(self) -> None:
+        """Nothing."""
+
+
+class WritingRun(PlainRun):
+    """Base class of service runs that write files and delete none."""
+
+    @property
+    def removed(self) -> None:
+        """None: such a run deletes no files."""
+        return
+
+    def content(self) -> None:
+        """None: the completed instant holds the commit metadata."""
+        return
+
+
+class PlannedService(TableService):
+    """A service whose plan is a requested instant that any process may run.
+
+    Attributes:
+        action: the action of its instants.
+        blocks: what waits while an instant of the action is pending, as `Table.doctor` says it.
+        is_set_aside: whether a plan that fails again and again is rolled back, since writers wait for it.
+    """
+
+    action: Action
+    blocks: str
+    is_set_aside: bool = False
+
+    @abstractmethod
+    def check(self, target: ServiceTarget) -> None:
+        """Refuse tables and options that the service does not support.
+
+        Raises:
+            InvalidArgumentError: wrong options, or a table of the wrong type.
+            NotSupportedError: a table that this release can't serve.
+        """
+
+    def prepare(self, target: ServiceTarget) -> None:
+        """Get ready for planning, before the table's lock is taken."""
+
+    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+        """Return whether a pending instant forbids a plan now, even one that a user asks for."""
+        return False
+
+    @abstractmethod
+    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+        """Make the plan, under the table's lock.
+
+        Returns:
+            The content of the requested file; None if there is nothing to do.
+        """
+
+    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+        """Return the requested time of a new plan where a rule prescribes it; None for the time of now."""
+        return None
+
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+        """Return partition and file id of the file groups of a plan, for a service whose plans are set aside."""
+        raise NotImplementedError
+
+    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+        """Return whether a pending plan that no process runs must be aborted and never run."""
+        return False
+
+    @abstractmethod
+    def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
+        """Read the plan of a leased instant.
+
+        Raises:
+            CorruptError: the plan can't be read.
+        """

@@ -1,0 +1,168 @@
+"""The table that a service works on: a data table, or the metadata table of one, with that table's own options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pudi.client.meta_client import MetaClient
+from pudi.config import (
+    ArchiveOptions,
+    CleanOptions,
+    CleanPolicy,
+    ClusteringOptions,
+    CompactionOptions,
+    MetadataOptions,
+    Options,
+    WriteOptions,
+)
+from pudi.config.option import Value
+from pudi.format import CompactionOperation
+from pudi.metadata_write.client import open_metadata
+from pudi.task import Engine, FileJob, FileResult
+from pudi.timeline import Timeline, new_instant
+
+_NEW_BASE = 120 << 20
+"""Assumed size of a new base file in the metadata table, as in Hudi's plans."""
+_SLICES = 2
+"""Number of slices of a file group that a clean of a metadata table leaves."""
+_FOLLOWING = (CleanOptions.automatic, CompactionOptions.inline, ClusteringOptions.inline)
+"""Services of the data table that may follow a write, each with a deltacommit of its own."""
+_SPREAD = 64 << 20
+"""Bytes of log files from which jobs on the metadata table run on the engine instead of in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTarget:
+    """The table that a service works on.
+
+    Attributes:
+        meta: the table.
+        data: the data table; equal to `meta` unless the service works on the metadata table.
+        engine: runs the jobs.
+        options: the table's options; for a metadata table see `metadata_table_options`.
+        timeline: its timeline, if it must not be loaded again; then nothing is changed.
+    """
+
+    meta: MetaClient
+    data: MetaClient
+    engine: Engine
+    options: Options
+    timeline: Timeline | None = None
+
+    @classmethod
+    def of_table(cls, meta: MetaClient, engine: Engine, options: Options) -> ServiceTarget:
+        """Return a data table as a target."""
+        return cls(meta, meta, engine, options)
+
+    @classmethod
+    def of_metadata_table(cls, meta: MetaClient, engine: Engine, options: Options) -> ServiceTarget:
+        """Return the metadata table of a data table as a target.
+
+        Raises:
+            CorruptError: the metadata table can't be opened.
+        """
+        own = metadata_table_options(options, _trigger(meta, options))
+        return cls(open_metadata(meta), meta, engine, own)
+
+    @property
+    def is_metadata(self) -> bool:
+        """Return whether the target is a metadata table."""
+        return self.meta is not self.data
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """The options of heartbeats and failed writes."""
+        return WriteOptions.of(self.options)
+
+    def load_timeline(self) -> Timeline:
+        """Load the table's timeline."""
+        return self.meta.store.load() if self.timeline is None else self.timeline
+
+    def time_apart(self, timeline: Timeline) -> str | None:
+        """Return a time for a service of a metadata table that no instant of the data table has; None if it is none.
+
+        A write that is about to complete runs the service, and its deltacommit will have its own requested time.
+
+        Args:
+            timeline: the metadata table's.
+        """
+        if not self.is_metadata:
+            return None
+        times = [each for each in (timeline.newest_time, self.data.store.load().newest_time) if each]
+        return self.meta.store.times.next(self.meta.context.clock, max(times, default=None), self.meta.config.timezone)
+
+    def run_jobs(
+        self, instant: str, jobs: Sequence[FileJob], operations: Sequence[CompactionOperation] = ()
+    ) -> Sequence[FileResult]:
+        """Run the jobs of a service: on the engine, or in this process for small work on a metadata table.
+
+        Args:
+            instant: requested time of the service's instant.
+            jobs: the jobs.
+            operations: the file slices that they read.
+        """
+        if not jobs:
+            return []
+        size = sum(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0.0) for operation in operations)
+        if self.is_metadata and size < _SPREAD:
+            return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
+        return self.engine.run_jobs(self.meta.storage, instant, jobs)
+
+
+def metadata_table_options(options: Options, trigger: int) -> Options:
+    """Derive a metadata table's own options from its writer's (HoodieMetadataWriteUtils.createMetadataWriteConfig).
+
+    Args:
+        options: the writer's options of the data table.
+        trigger: number of deltacommits after which it is compacted.
+    """
+    least = options[ArchiveOptions.keep_min_commits] + 1
+    own: dict[str, Value] = {
+        CleanOptions.automatic.key: True,
+        CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
+        CleanOptions.versions_retained.key: _SLICES,
+        CleanOptions.regex.key: "",
+        CleanOptions.selected.key: "",
+        CleanOptions.run_async.key: False,
+        CompactionOptions.inline.key: True,
+        CompactionOptions.trigger.key: "NUM_COMMITS",
+        CompactionOptions.max_delta_commits.key: trigger,
+        CompactionOptions.strategy.key: "UnBoundedCompactionStrategy",
+        CompactionOptions.log_inline.key: options[MetadataOptions.log_compaction],
+        CompactionOptions.log_blocks_threshold.key: options[MetadataOptions.log_blocks_threshold],
+        WriteOptions.max_file_size.key: _NEW_BASE,
+        ArchiveOptions.keep_min_commits.key: least,
+        ArchiveOptions.keep_max_commits.key: max(options[ArchiveOptions.keep_max_commits], least) + 1,
+    }
+    return replace(options, given={**options.given, **own})
+
+
+def _trigger(meta: MetaClient, options: Options) -> int:
+    """Return the number of deltacommits before a write after which it compacts the metadata table.
+
+    Any client of Hudi compacts a metadata table that has as many as the options say, before it takes a commit back, and
+    can't take it back then. So pudi leaves room for the deltacommit of the write itself and of each service that may
+    follow it, up to half of the number. Below version 8 Hudi also counts the deltacommit that the last compaction is
+    named after.
+    """
+    most = options[MetadataOptions.max_delta_commits]
+    coming = 1 + sum(bool(options[each]) for each in _FOLLOWING) + meta.store.rules.services_have_suffixes
+    return max(most - coming, -(-most // 2))
+
+
+def free_time(meta: MetaClient, timeline: Timeline, newest: str, suffix: str) -> str:
+    """Return the requested time of a service of a metadata table below version 8.
+
+    It's the time of the newest deltacommit with a suffix; the time of now if a service has that already: a plan of the
+    table that is older than its newest commit may complete after a compaction. Hudi waits for the next commit then.
+
+    Args:
+        meta: the metadata table.
+        timeline: its timeline.
+        newest: requested time of its newest deltacommit.
+        suffix: the suffix of the service.
+    """
+    if timeline.find(f"{newest}{suffix}") is None:
+        return f"{newest}{suffix}"
+    return f"{new_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)[:17]}{suffix}"

@@ -1,0 +1,1 @@
+"""Catalog sync: register a table in catalogs, and what changed since the last time."""

@@ -1,0 +1,79 @@
+"""Find the partitions that a sync looks at: those that commits changed since the last one, or all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pudi.client.meta_client import MetaClient
+from pudi.format import Action
+from pudi.timeline import Instant, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    """Partitions to compare with a catalog, by their paths.
+
+    Attributes:
+        present: partitions that hold data.
+        gone: partitions that hold none any more; none where `complete` says that all others are gone.
+        complete: whether `present` is all that there is.
+    """
+
+    present: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    complete: bool = False
+
+
+def commits_since(timeline: Timeline, last: str | None, completion: str | None) -> list[Instant] | None:
+    """Return the commits that a sync hasn't seen; None where that can't be known: all partitions have to be compared.
+
+    It can't be known before the first sync, after the last commit that was seen was archived or rolled back, or the
+    table was created again, and after a restore.
+
+    Args:
+        timeline: the table's timeline now.
+        last: requested time of the newest commit that was seen.
+        completion: the greatest completion time that was seen; None if no sync noted one.
+    """
+    if last is None or timeline.start is None or last < timeline.start or timeline.commit(last) is None:
+        return None
+    end = completion or last
+    if any(each.requested > last or _completion(each) > end for each in timeline.of(Action.RESTORE)):
+        return None
+    return [each for each in timeline.commits if each.requested > last or _completion(each) > end]
+
+
+def changed_partitions(meta: MetaClient, timeline: Timeline, commits: Iterable[Instant]) -> PartitionChanges:
+    """Return the partitions that commits wrote to or replaced.
+
+    Only those with replaced file groups are listed, as they may hold nothing now; a commit's own files are there.
+    """
+    written: set[str] = set()
+    replaced: set[str] = set()
+    for commit in commits:
+        metadata = meta.store.read_commit_metadata(commit)
+        written.update(metadata.partition_to_write_stats)
+        replaced.update(metadata.partition_to_replace_file_ids or ())
+    if not replaced:
+        return PartitionChanges(tuple(sorted(written)))
+    held = {each.partition for each in meta.view(timeline, sizes=False).slices_of(sorted(replaced))}
+    gone = replaced - held
+    return PartitionChanges(tuple(sorted((written | replaced) - gone)), tuple(sorted(gone)))
+
+
+def all_partitions(meta: MetaClient, timeline: Timeline) -> PartitionChanges:
+    """Return all partitions that hold data."""
+    held = {each.partition for each in meta.view(timeline, sizes=False).all_slices()}
+    return PartitionChanges(tuple(sorted(held)), complete=True)
+
+
+def newest_times(timeline: Timeline) -> tuple[str | None, str | None]:
+    """Return the greatest requested and the greatest completion time of the completed commits."""
+    commits = timeline.commits
+    last = max((each.requested for each in commits), default=None)
+    return last, max((_completion(each) for each in commits), default=None)
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion or instant.requested

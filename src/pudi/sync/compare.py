@@ -1,0 +1,136 @@
+"""Compare what catalogs hold of a table with the table; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pudi.catalogs import Catalog, CatalogTable, is_hudi
+from pudi.catalogs.registered import HudiTable, Registration, registered_tables
+from pudi.client.meta_client import MetaClient
+from pudi.config import Options, SyncOptions
+from pudi.config.sync_options import MANIFEST_PLACES
+from pudi.errors import PudiError
+from pudi.sync.after_write import opened_place, request_of
+from pudi.sync.changes import all_partitions, commits_since, newest_times
+from pudi.sync.entries import altered, lower_columns, one_spelling, registered_times
+from pudi.timeline import Timeline
+
+_SHOWN = 3
+"""Partitions that a difference names."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredState:
+    """State of one of a table's entries in a catalog.
+
+    Attributes:
+        catalog: address of the catalog, or what options name.
+        name: database and name there; empty where the catalog doesn't answer.
+        last_sync: requested time of the newest commit that is registered; None before the first sync.
+        differences: what differs from the table, in words.
+        problem: why it can't be said; empty where it can.
+    """
+
+    catalog: str
+    name: str
+    last_sync: str | None
+    differences: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def registered_states(meta: MetaClient, timeline: Timeline, options: Options) -> tuple[RegisteredState, ...]:
+    """Return the state of each entry in the catalogs that the options name for syncs after writes.
+
+    Args:
+        meta: the table.
+        timeline: its timeline.
+        options: the writers' options.
+    """
+    found: list[RegisteredState] = []
+    for place in SyncOptions.of(options).places:
+        if place in MANIFEST_PLACES:
+            continue
+        try:
+            found += _states(meta, timeline, options, place)
+        except PudiError as error:
+            found.append(RegisteredState(place, "", None, problem=str(error)))
+    return tuple(found)
+
+
+def _states(meta: MetaClient, timeline: Timeline, options: Options, place: str) -> list[RegisteredState]:
+    with opened_place(place, options, meta.context) as (catalog, name):
+        request = request_of(catalog, options, name=name)
+        table = HudiTable(meta.config, meta.schema_json(timeline), meta.storage.root, *newest_times(timeline))
+        registration = registered_tables(table, request.options, request.name, request.extractor)
+        wanted = registration.tables
+        known = catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
+        paths = all_partitions(meta, timeline).present if registration.is_partitioned and known else ()
+        states = []
+        for each in wanted:
+            entry = known.get(each.name.table)
+            if entry is None:
+                states.append(RegisteredState(str(catalog), str(each.name), None, ("it isn't registered",)))
+                continue
+            differences = tuple(_differences(catalog, registration, each, entry, timeline, paths))
+            states.append(RegisteredState(str(catalog), str(each.name), registered_times(entry)[0], differences))
+        return states
+
+
+def _differences(
+    catalog: Catalog,
+    registration: Registration,
+    wanted: CatalogTable,
+    known: CatalogTable,
+    timeline: Timeline,
+    paths: tuple[str, ...],
+) -> Iterator[str]:
+    if not is_hudi(known):
+        yield f"it is a table of another format, at {known.location}"
+        return
+    if one_spelling(known.location) != one_spelling(wanted.location):
+        yield f"it is the table at {known.location}"
+        return
+    if lower_columns(known.partition_columns) != lower_columns(wanted.partition_columns):
+        there, here = (
+            ", ".join(" ".join(column) for column in lower_columns(each.partition_columns)) or "none"
+            for each in (known, wanted)
+        )
+        yield f"its partition columns are {there}, those of the table {here}"
+        return
+    ours, theirs = (
+        dict(lower_columns(altered(known, wanted, comments=False).columns)),
+        dict(lower_columns(known.columns)),
+    )
+    if ours != theirs:
+        yield "columns differ: " + ", ".join(
+            f"{name} is {theirs.get(name, 'missing')}, in the table {ours.get(name, 'none')}"
+            for name in dict.fromkeys((*ours, *theirs))
+            if ours.get(name) != theirs.get(name)
+        )
+    if registration.is_partitioned:
+        yield from _partition_differences(catalog, registration, known, paths)
+    yield from _behind(known, timeline)
+
+
+def _partition_differences(
+    catalog: Catalog, registration: Registration, known: CatalogTable, paths: tuple[str, ...]
+) -> Iterator[str]:
+    wanted = {each.values for each in registration.partitions(paths)}
+    there = set(catalog.partition_values(known))
+    for what, values in (("aren't registered", wanted - there), ("hold no data any more", there - wanted)):
+        if values:
+            some = ", ".join("/".join(each) for each in sorted(values)[:_SHOWN])
+            yield f"{len(values):,} partitions {what}: {some}{', …' if len(values) > _SHOWN else ''}"
+
+
+def _behind(known: CatalogTable, timeline: Timeline) -> Iterator[str]:
+    times = registered_times(known)
+    if times[0] is None:
+        yield "no sync of it has ended"
+        return
+    missing = commits_since(timeline, *times)
+    if missing is None:
+        yield f"the timeline no longer holds the last registered commit, {times[0]}"
+    elif missing:
+        yield f"{len(missing):,} commits came after the last sync, the first is {missing[0].requested}"

@@ -1,0 +1,349 @@
+"""Register a table in a catalog: compare what is registered with what is to be, and change what differs.
+
+The order makes each step safe to lose: columns first, then partitions, last the times up to which all is registered. A
+sync that fails leaves the old times, and the next one looks at the same commits again. Nothing is changed before all
+tables have been compared.
+
+Two syncs of one table may run at once, and the one that knows less may be the later: it would drop a partition, or put
+columns back, after the other has compared them. So a sync notes its times only if those in the catalog are still the
+ones that it began with; otherwise it begins again, and compares from where it began first.
+
+Source: HiveSyncTool of Apache Hudi 1.2.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pudi.catalogs import Catalog, CatalogColumn, CatalogPartition, CatalogTable, TableName, is_hudi
+from pudi.catalogs.registered import (
+    HudiTable,
+    Registration,
+    registered_tables,
+    sync_properties,
+)
+from pudi.catalogs.sync_result import SyncedTable, SyncResult
+from pudi.catalogs.values import PROVIDER, Values
+from pudi.client.meta_client import MetaClient
+from pudi.config import MetricsOptions, SyncOptions
+from pudi.context.lazy import lazy_module
+from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
+from pudi.sync.changes import (
+    PartitionChanges,
+    all_partitions,
+    changed_partitions,
+    commits_since,
+    newest_times,
+)
+from pudi.sync.entries import Times, altered, lower_columns, one_spelling, registered_times
+from pudi.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pudi.metrics import metered
+else:
+    metered = lazy_module("pudi.metrics.metered")
+
+_log = logging.getLogger(__name__)
+
+_METRIC = "meta_sync"
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """Request for a sync.
+
+    Attributes:
+        catalog: where to register.
+        options: how.
+        name: the name to register by; None for that of the options, or the table's.
+        extractor: class that reads partition values; None for the table's.
+        complete: whether all partitions are compared, whatever the last sync saw.
+        spark_version: release of the Spark session that writes; empty for none.
+    """
+
+    catalog: Catalog
+    options: SyncOptions
+    name: TableName | None = None
+    extractor: str | None = None
+    complete: bool = False
+    spark_version: str = ""
+
+
+def sync_table(meta: MetaClient, request: SyncRequest) -> SyncResult:
+    """Register a table in a catalog.
+
+    Args:
+        meta: the table.
+        request: where and how.
+
+    Raises:
+        TableExistsError: another table has the name in the catalog.
+        SchemaError: the partition columns of the registered table are others.
+        NotFoundError: the database is missing, and the options don't let it be created.
+        InvalidArgumentError: a partition path doesn't give the values of the partition columns.
+        RefusedError: the catalog refuses a change, for lack of rights or because of its rules for columns.
+        UnavailableError: the catalog doesn't answer.
+    """
+    figures: dict[str, int] = {}
+    is_metered = meta.options[MetricsOptions.on]
+    with metered.measured(meta.store, _METRIC, figures) if is_metered else nullcontext():
+        result = _synced(meta, request)
+        figures |= {
+            "partitions_added": sum(each.added for each in result.tables),
+            "partitions_dropped": sum(each.dropped for each in result.tables),
+            "partitions_updated": sum(each.moved for each in result.tables),
+        }
+    _log.info("table %s: registered in %s", meta.storage.root, result)
+    return result
+
+
+def _synced(meta: MetaClient, request: SyncRequest) -> SyncResult:
+    """Register a table; begin again while other syncs of it end before."""
+    began = meta.context.clock.monotonic()
+    first_seen: dict[TableName, Times] = {}
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _attempt(meta, request, first_seen, began)
+        except _OvertakenError as error:
+            _log.info("table %s: attempt %d of %d: %s", meta.storage.root, attempt, _ATTEMPTS, error)
+            meta.reload()
+    raise UnavailableError(
+        f"{request.catalog}: other processes register the table all the time; the next sync compares what this one saw",
+        table=meta.storage.root,
+    )
+
+
+def _attempt(meta: MetaClient, request: SyncRequest, first_seen: dict[TableName, Times], began: float) -> SyncResult:
+    timeline = meta.store.load()
+    last, completion = newest_times(timeline)
+    table = HudiTable(
+        meta.config, meta.schema_json(timeline), meta.storage.root, last, completion, request.spark_version
+    )
+    registration = registered_tables(table, request.options, request.name, request.extractor)
+    run = _Sync(meta, timeline, request, registration, sync_properties(table), first_seen)
+    done = run.run()
+    seconds = meta.context.clock.monotonic() - began
+    return SyncResult(str(request.catalog), done, last, run.is_complete, seconds)
+
+
+class _OvertakenError(Exception):
+    """Another sync of the table ended while this one was under way."""
+
+
+class _Sync:
+    """One sync, with what its tables share: each list of changed partitions is found once."""
+
+    def __init__(
+        self,
+        meta: MetaClient,
+        timeline: Timeline,
+        request: SyncRequest,
+        registration: Registration,
+        times: dict[str, str],
+        first_seen: dict[TableName, Times],
+    ) -> None:
+        """Take what to do.
+
+        Args:
+            meta: the table.
+            timeline: its timeline now.
+            request: where and how.
+            registration: what is to be registered.
+            times: properties that say how far it will be.
+            first_seen: the times in the catalog when the first attempt began; it's filled here.
+        """
+        self._meta, self._timeline, self._request = meta, timeline, request
+        self._catalog, self._options = request.catalog, request.options
+        self._registration, self._times = registration, times
+        self._first_seen = first_seen
+        self._changes: dict[tuple[str | None, str | None], PartitionChanges] = {}
+        self.is_complete = False
+
+    def run(self) -> tuple[SyncedTable, ...]:
+        """Register all tables."""
+        wanted = self._registration.tables
+        known = self._catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
+        for each in wanted:
+            if (there := known.get(each.name.table)) is not None:
+                self._check(each, there)
+        if not known:
+            self._make_database(wanted[0].name.database)
+        return tuple(self._sync(each, known.get(each.name.table)) for each in wanted)
+
+    def _sync(self, wanted: CatalogTable, known: CatalogTable | None) -> SyncedTable:
+        if known is None:
+            return self._create(wanted)
+        done = SyncedTable(str(wanted.name))
+        began = registered_times(known)
+        first = self._first_seen.setdefault(wanted.name, began)
+        self._check_not_behind(began)
+        target = altered(known, wanted, comments=self._options.comments)
+        properties_changed = (target.properties, target.format) != (known.properties, known.format)
+        if target.columns != known.columns:
+            now = self._check_first(wanted.name, began)
+            try:
+                self._catalog.alter_table(replace(target, entry=now.entry), cascade=self._registration.is_partitioned)
+            except RefusedError as error:
+                self._check_first(wanted.name, began)
+                if not self._options.recreates:
+                    raise self._with_advice(error, wanted.name) from error
+                _log.warning("table %s: %s is dropped and created: %s", self._meta.storage.root, wanted.name, error)
+                self._catalog.drop_table(wanted.name)
+                return self._create(wanted)
+            known = replace(target, entry=self._read(wanted.name).entry)
+            done = replace(done, columns_changed=True)
+        done = replace(done, properties_changed=properties_changed)
+        if self._registration.is_partitioned:
+            changes = self._changes_since(*first)
+            done = self._sync_partitions(target, changes, done)
+        if done.is_changed or not self._options.conditional:
+            target = target.with_properties(self._times)
+        if target.properties != known.properties or target.format != known.format:
+            now = self._check_first(wanted.name, began)
+            more = {key: value for key, value in now.properties.items() if key not in known.properties}
+            self._catalog.alter_table(replace(target, entry=now.entry, properties={**more, **target.properties}))
+        return done
+
+    def _check_not_behind(self, registered: Times) -> None:
+        """Check that no other sync has registered commits that came after the timeline was read.
+
+        Raises:
+            _OvertakenError: one has.
+        """
+        newest = newest_times(self._timeline)
+        is_ahead = any((theirs or "") > (ours or "") for theirs, ours in zip(registered, newest, strict=True))
+        if is_ahead and newest_times(self._meta.store.load()) != newest:  # else commits were taken back
+            raise _OvertakenError(f"{self._catalog}: another sync knows later commits: compare again")
+
+    def _check_first(self, name: TableName, began: Times) -> CatalogTable:
+        """Return the entry as it is now.
+
+        Raises:
+            _OvertakenError: another sync has ended since this one began.
+        """
+        now = self._read(name)
+        if registered_times(now) != began:
+            raise _OvertakenError(f"{self._catalog}: another sync of {name} ended meanwhile: compare again")
+        return now
+
+    def _create(self, wanted: CatalogTable) -> SyncedTable:
+        """Register a table for the first time; the times come last, when its partitions are there."""
+        try:
+            self._catalog.create_table(wanted)
+        except TableExistsError:  # another process was quicker
+            known = self._read(wanted.name)
+            self._check(wanted, known)
+            return self._sync(wanted, known)
+        created = self._read(wanted.name)
+        self._first_seen[wanted.name] = began = registered_times(created)
+        done = SyncedTable(str(wanted.name), created=True)
+        if self._registration.is_partitioned:
+            partitions = self._registration.partitions(self._all().present)
+            self._catalog.add_partitions(created, partitions)
+            done = replace(done, added=len(partitions))
+        now = self._check_first(wanted.name, began)
+        self._catalog.alter_table(now.with_properties(self._times))
+        return done
+
+    def _sync_partitions(self, table: CatalogTable, changes: PartitionChanges, done: SyncedTable) -> SyncedTable:
+        wanted = self._registration.partitions(changes.present)
+        gone = [each.values for each in self._registration.partitions(changes.gone)]
+        if not wanted and not gone and not changes.complete:
+            return done
+        values = [each.values for each in wanted]
+        known = self._known(table, None if changes.complete else values)
+        if changes.complete:
+            gone = [each for each in known if each not in set(values)]
+        added = [each for each in wanted if each.values not in known]
+        moved = [each for each in wanted if _is_elsewhere(each, known.get(each.values))]
+        touched = [each for each in wanted if each.values in known] if self._options.touches else moved
+        if added:
+            self._catalog.add_partitions(table, added)
+        if touched:
+            self._catalog.alter_partitions(table, touched)
+        if gone:
+            self._catalog.drop_partitions(table, gone)
+        return replace(done, added=len(added), moved=len(moved), dropped=len(gone))
+
+    def _known(self, table: CatalogTable, values: list[Values] | None) -> dict[Values, str]:
+        """Return the locations of registered partitions, by their values."""
+        found = self._catalog.partitions(table, values) if values is None or values else []
+        return {each.values: each.location for each in found}
+
+    def _changes_since(self, last: str | None, completion: str | None) -> PartitionChanges:
+        key = last, completion
+        if key not in self._changes:
+            wants_all = self._request.complete or not self._options.incremental
+            commits = None if wants_all else commits_since(self._timeline, last, completion)
+            if commits is None:
+                self._changes[key] = self._all()
+            else:
+                self._changes[key] = changed_partitions(self._meta, self._timeline, commits)
+        return self._changes[key]
+
+    def _all(self) -> PartitionChanges:
+        self.is_complete = True
+        key = None, None
+        if key not in self._changes:
+            self._changes[key] = all_partitions(self._meta, self._timeline)
+        return self._changes[key]
+
+    def _make_database(self, name: str) -> None:
+        if self._catalog.has_database(name):
+            return
+        if not self._options.creates_database:
+            raise NotFoundError(
+                f"{self._catalog}: there is no database {name!r}: create it, or let the sync create it by "
+                f"{SyncOptions.creates_database}=true",
+                table=self._meta.storage.root,
+            )
+        self._catalog.create_database(name)
+
+    def _read(self, name: TableName) -> CatalogTable:
+        found = self._catalog.table(name)
+        if found is None:
+            raise NotFoundError(
+                f"{self._catalog}: the table {name} was dropped while it was registered; sync again",
+                table=self._meta.storage.root,
+            )
+        return found
+
+    def _check(self, wanted: CatalogTable, known: CatalogTable) -> None:
+        """Refuse to take over the name of another table, before anything is changed."""
+        root, name = self._meta.storage.root, wanted.name
+        advice = f"register by another name, or drop {name} there (its files stay if it is an external table)"
+        if not is_hudi(known):
+            what = known.properties.get(PROVIDER) or known.format.input_format or known.kind
+            raise TableExistsError(f"{self._catalog}: {name} is no Hudi table but one of {what}: {advice}", table=root)
+        if one_spelling(known.location) != one_spelling(wanted.location):
+            raise TableExistsError(
+                f"{self._catalog}: {name} is the table at {known.location}, not the one at {wanted.location}: {advice}",
+                table=root,
+            )
+        if lower_columns(known.partition_columns) != lower_columns(wanted.partition_columns):
+            raise SchemaError(
+                f"{self._catalog}: {name} has the partition columns {_texts(known.partition_columns)}, the table has "
+                f"{_texts(wanted.partition_columns)}; catalogs can't change them: {advice}, and sync again",
+                table=root,
+            )
+
+    def _with_advice(self, error: RefusedError, name: TableName) -> RefusedError:
+        return RefusedError(
+            f"{error.message}. Hive's metastore compares columns by their positions and takes new ones at the end and "
+            f"wider types; for any other change drop {name} there (files of an external table stay) and sync again, or "
+            f"let the sync do that by {SyncOptions.recreates}=true",
+            table=self._meta.storage.root,
+        )
+
+
+def _is_elsewhere(wanted: CatalogPartition, known: str | None) -> bool:
+    return known is not None and one_spelling(known) != one_spelling(wanted.location)
+
+
+def _texts(columns: Iterable[CatalogColumn]) -> str:
+    return ", ".join(f"{each.name} {each.type}" for each in columns) or "(none)"

@@ -1,0 +1,94 @@
+"""The open table that all groups of verbs of a `Table` share, and the options of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pudi.client import OPENING_OPTIONS, MetaClient
+from pudi.config import Options, TableConfig, WriteOptions, resolve, resolve_only
+from pudi.config.resolve import without_table_options
+from pudi.config.table_options import NEWEST_VERSION
+from pudi.context.lazy import lazy_module
+from pudi.engine.local import LocalEngine
+from pudi.hooks.callbacks import check_callbacks
+
+if TYPE_CHECKING:
+    from pudi.task import Engine
+    from pudi.upgrade import upgrade as upgrade_action
+    from pudi.upgrade.upgrade_intent import Upgrade
+else:
+    upgrade_action = lazy_module("pudi.upgrade.upgrade")
+
+
+@dataclass
+class OpenTable:
+    """A table that is open. Its groups share one, so all see a table that one of them opened again.
+
+    Attributes:
+        meta: the client.
+        options: options that verbs take by default.
+    """
+
+    meta: MetaClient
+    options: dict[str, str]
+
+    def reopen(self) -> None:
+        """Read the properties again."""
+        self.meta = self.meta.reopen(self.options)
+
+    def upgrade(
+        self,
+        meta: MetaClient,
+        engine: Engine,
+        options: Options,
+        version: int,
+        *,
+        dry_run: bool = False,
+        accept_loss: bool = False,
+    ) -> Upgrade:
+        """Bring the table to another version, and open it again; see `Table.upgrade`."""
+        done = upgrade_action.upgrade(meta, engine, options, version, dry_run=dry_run, accept_loss=accept_loss)
+        if done.done:
+            self.options = without_table_options(self.options)  # the version among them was that of before
+            self.reopen()
+        return done
+
+
+class VerbGroup:
+    """Verbs of a `Table` that belong together."""
+
+    def __init__(self, opened: OpenTable) -> None:
+        """Take the table that the verbs work on."""
+        self._opened = opened
+
+    @property
+    def _meta(self) -> MetaClient:
+        return self._opened.meta
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return self._opened.options
+
+    @property
+    def _path(self) -> str:
+        return self._meta.storage.root
+
+    def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        """Return the table and the options of one call."""
+        resolved = resolve(options, self._options, table=self._path)
+        meta = self._meta
+        if options and resolve_only(options, OPENING_OPTIONS).given:
+            meta = meta.for_verb({**self._options, **options})
+        return meta, resolved
+
+    def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
+        """Return the table and the options of a call that writes; upgrade the table first where they ask for it."""
+        meta, resolved = self._for_call(options)
+        check_callbacks(meta)
+        wanted = int(str(resolved.explicit(TableConfig.version) or NEWEST_VERSION))
+        if resolved[WriteOptions.auto_upgrade] and meta.config.version < wanted:
+            self._opened.upgrade(meta, LocalEngine(), resolved, wanted)
+            return self._for_call(options)
+        return meta, resolved

@@ -1,0 +1,161 @@
+"""`pudi.catalog`: the Hudi tables of a catalog by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pudi.catalogs import Catalog, TableName, open_catalog, split_address
+from pudi.catalogs.batches import batches
+from pudi.catalogs.values import is_hudi
+from pudi.config import resolve
+from pudi.errors import InvalidArgumentError, TableExistsError
+from pudi.table.catalogs import checked_hudi, hudi_entry, is_read_optimized, location_of
+from pudi.table.create import create
+from pudi.table.table import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_NAMES = 50
+"""Tables that one request asks for."""
+
+
+class TableCatalog:
+    """The Hudi tables of a catalog: a `with` block closes its connections.
+
+    Args:
+        catalog: the catalog.
+        options: Hudi's option keys: settings of the catalog, and defaults of the tables that it opens.
+    """
+
+    def __init__(self, catalog: Catalog, options: Mapping[str, str] | None = None) -> None:
+        self._catalog, self._options = catalog, dict(options or {})
+        resolve(self._options)
+
+    @property
+    def address(self) -> str:
+        """The address of the catalog: `hive://host:9083`."""
+        return self._catalog.address
+
+    def tables(self, database: str = "default") -> list[str]:
+        """Return the names of a database's Hudi tables, sorted; of a merge-on-read table each of its entries.
+
+        Raises:
+            UnavailableError: the catalog doesn't answer.
+        """
+        names = self._catalog.table_names(database)
+        found = [self._catalog.tables(database, some) for some in batches(names, _NAMES)]
+        return [name for some in found for name, entry in some.items() if is_hudi(entry)]
+
+    def table(
+        self,
+        name: str,
+        options: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Open a table.
+
+        Args:
+            name: `db.trips`; `trips` is one of the database `default`.
+            options: Hudi's option keys, over those of the catalog.
+            storage_options: credentials and settings of the storage.
+
+        Raises:
+            TableNotFoundError: there is no such table, or one of another format.
+            InvalidArgumentError: the name is that of the read-optimised view of a table.
+            PudiError: as `Table`.
+        """
+        found = hudi_entry(self._catalog, TableName.parse(name))
+        if is_read_optimized(found):
+            raise InvalidArgumentError(
+                f"{self}: {name} is the read-optimised view of the table at {found.location}; open that, and read it "
+                "by scan(read_optimized=True)"
+            )
+        return Table(location_of(found), {**self._options, **(options or {})}, storage_options)
+
+    def create_table(self, name: str, path: str, schema: Any, **roles: Any) -> Table:
+        """Make a new table and register it.
+
+        Args:
+            name: `db.trips`, the name to register it by; a missing database is created.
+            path: its root; see `pudi.create`.
+            schema: its columns; see `pudi.create`.
+            roles: record key, partition columns, options and what else `pudi.create` takes.
+
+        Raises:
+            TableExistsError: the catalog has a table of that name, or there is one at that path.
+            PudiError: as `pudi.create` and `Table.sync`; where the latter fails, the table is there without its name:
+                `table.sync(catalog, name)` registers it.
+        """
+        wanted = TableName.parse(name)
+        if self._catalog.table(wanted) is not None:
+            raise TableExistsError(f"{self}: there is a table {wanted} already: drop it, or take another name")
+        options = {**self._options, **roles.pop("options", {})}
+        table = create(path, schema, name=roles.pop("name", wanted.table), options=options, **roles)
+        table.sync(self._catalog, str(wanted))
+        return table
+
+    def drop_table(self, name: str) -> bool:
+        """Remove a table from the catalog, with its `_ro` and `_rt` entries; files stay. Return whether it was there.
+
+        Raises:
+            TableNotFoundError: it's a table of another format.
+            RefusedError: the catalog refuses, for lack of rights.
+        """
+        return drop_entries(self._catalog, TableName.parse(name))
+
+    def close(self) -> None:
+        """Close connections; a later call opens them again."""
+        self._catalog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return self.address
+
+
+def drop_entries(catalog: Catalog, name: TableName) -> bool:
+    """Remove a Hudi table from a catalog, and those of its other entries that stand for the same table.
+
+    Raises:
+        TableNotFoundError: it's a table of another format.
+    """
+    views = [f"{name.table}_ro", f"{name.table}_rt"]
+    found = catalog.tables(name.database, [name.table, *views])
+    if name.table not in found:
+        return False
+    entry = checked_hudi(catalog, name, found[name.table])
+    for view in views:
+        if view in found and is_hudi(found[view]) and found[view].location == entry.location:
+            catalog.drop_table(TableName(name.database, view))
+    return catalog.drop_table(name)
+
+
+def catalog(kind: str | Catalog, uri: str | None = None, options: Mapping[str, str] | None = None) -> TableCatalog:
+    """Open a catalog, in which Hudi tables are found by their names: `pudi.catalog("hive", uri="thrift://host:9083")`.
+
+    It connects at the first request.
+
+    Args:
+        kind: a kind of catalogs: `hive`, `glue`, `sqlite`, or one that `pudi.register_catalog` made known; its address
+            may follow: `hive://host:9083`, `sqlite:/path/catalog.db`. Or a `pudi.Catalog`.
+        uri: the address, if the kind doesn't say it: of metastores `thrift://host:9083`, several separated by commas;
+            of Glue a region.
+        options: Hudi's option keys: settings of the catalog (`hoodie.aws.*`), and defaults of the tables opened by it.
+
+    Raises:
+        InvalidArgumentError: there's no such kind, a wrong address, or an unknown option.
+        NotSupportedError: a kind that this release lacks.
+        SetupError: the package of the catalog's client is missing.
+    """
+    if isinstance(kind, Catalog):
+        if uri is not None:
+            raise InvalidArgumentError(f"the catalog {kind} has an address already: leave {uri!r} out")
+        return TableCatalog(kind, options)
+    name, address = split_address(kind, uri)
+    return TableCatalog(open_catalog(name, address, options), options)

@@ -1,0 +1,380 @@
+"""Bring a table to another version: 6, 8 or 9, upwards or downwards.
+
+Everything that writers left is completed first, and log files are compacted, since versions merge by other rules. Then,
+under the table's lock, the timeline is written in the other version's layout beside the old one, and one change of the
+properties makes it the table's. A crash before leaves the old version, a crash after it the new one; the next run of
+the same upgrade goes on. Indexes that differ are rebuilt.
+
+Source: UpgradeDowngrade, UpgradeDowngradeUtils.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+from pudi.client.meta_client import MetaClient
+from pudi.client.properties import update_properties
+from pudi.client.single_key import names_single_key
+from pudi.commit.rollback import refuse_pending_restore, repair
+from pudi.config import (
+    ArchiveOptions,
+    CleanOptions,
+    CleanPolicy,
+    CompactionOptions,
+    Options,
+    TableConfig,
+    WriteOptions,
+    check_writable,
+    metadata_switched_off,
+    options_of_scope,
+)
+from pudi.config.option import Scope
+from pudi.config.table_options import MERGE_ON_READ, layout_of_version
+from pudi.config.version_change import describe_changes, with_version
+from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError, PudiError
+from pudi.filegroup import StorageListing
+from pudi.format import Action, LogFileName, parse_data_file
+from pudi.format.metadata_partitions import FILES, partition_type, with_companions
+from pudi.hooks.measure import measured
+from pudi.indexes import registry as kinds
+from pudi.indexing.indexing import build_index
+from pudi.indexing.rebuild import finish_rebuild
+from pudi.metadata_write.build import drop_partitions, make_files
+from pudi.metadata_write.client import open_metadata
+from pudi.metadata_write.index_defs import delete_definition, read_definitions, set_first_version
+from pudi.services.registry import service_named
+from pudi.services.runner import run, run_pending
+from pudi.services.service import PlannedService
+from pudi.services.target import ServiceTarget
+from pudi.task import Engine
+from pudi.timeline import Timeline
+from pudi.timeline.layout_change import convert, discard, mark, unmark
+from pudi.upgrade.upgrade_intent import (
+    Upgrade,
+    UpgradeIntent,
+    as_in_version,
+    current_indexes,
+    delete_intent,
+    read_intent,
+    refuse_losses,
+    with_noted,
+    write_intent,
+)
+from pudi.upgrade.upgrade_old import bring_to_6, is_old, plan_first_step
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+"""Number of times that the table is brought to rest before the upgrade gives way to other writers."""
+
+
+def upgrade(
+    meta: MetaClient,
+    engine: Engine,
+    options: Options,
+    version: int,
+    *,
+    dry_run: bool = False,
+    accept_loss: bool = False,
+) -> Upgrade:
+    """Bring a table to another version, or complete an upgrade that died.
+
+    Args:
+        meta: the table; it's of no use any more where its timeline has moved.
+        engine: runs the jobs.
+        options: the caller's.
+        version: 6, 8 or 9.
+        dry_run: change nothing.
+        accept_loss: go on although the version can't keep all that the table has.
+
+    Raises:
+        InvalidArgumentError: there's no such version, something would be lost, or another upgrade is pending.
+        NotSupportedError: that version can't say what the table does, or this release can't write the table.
+        BlockedError: another process is writing.
+        CorruptError: an instant or the archive can't be read; the table keeps its version and its indexes.
+    """
+    meta.reload()
+    if is_old(meta.config):
+        return _of_old(meta, engine, options, version, dry_run=dry_run, accept_loss=accept_loss)
+    of_table = options_of_scope(options, Scope.TABLE)
+    options = replace(options, given={key: value for key, value in options.given.items() if key not in of_table})
+    intent = read_intent(meta)
+    if intent is not None and intent.new != version:
+        raise InvalidArgumentError(
+            f"an upgrade from version {intent.old} to {intent.new} is pending: complete it first, by "
+            f"Table.upgrade({intent.new}) or `pudi upgrade --to {intent.new}`",
+            table=meta.storage.root,
+        )
+    if intent is not None and meta.config.version == intent.new:
+        found = Upgrade(meta.storage.root, intent.old, version, tuple(_last_steps(intent)))
+        if dry_run:
+            return found
+        _finish(meta, engine, options, intent)
+        return replace(found, done=True)
+    found = plan_upgrade(meta, options, version)
+    if dry_run:
+        return found
+    if not found.steps:
+        finish_rebuild(meta, engine, options)  # of an upgrade to version 6 that died
+        return found
+    if intent is None:
+        refuse_losses(found, accept_loss=accept_loss)
+    with measured(meta, "upgrade"):
+        moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
+        _finish(moved, engine, options, begun)
+    return replace(found, done=True)
+
+
+def _of_old(
+    meta: MetaClient, engine: Engine, options: Options, version: int, *, dry_run: bool, accept_loss: bool
+) -> Upgrade:
+    """Upgrade a table that is read only so far: first to version 6, which is whole in itself, then further."""
+    first, old = plan_first_step(meta, options.given), meta.config.version
+    of_table = options_of_scope(options, Scope.TABLE)
+    given = {key: value for key, value in options.given.items() if key not in of_table}
+    rest = plan_upgrade(meta.with_config(first.config), replace(options, given=given), version)
+    rebuilt = ("rebuild the metadata table",) if first.had_metadata else ()
+    found = replace(rest, old=old, steps=(*first.steps, *rest.steps, *rebuilt))
+    if dry_run:
+        return found
+    refuse_losses(found, accept_loss=accept_loss)
+    moved = bring_to_6(meta, first)
+    finish_rebuild(moved, engine, options, died=False)
+    upgrade(moved, engine, replace(options, given=given), version, accept_loss=accept_loss)
+    return replace(found, done=True)
+
+
+def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
+    """Say what an upgrade does, and what it loses; errors as of `upgrade`."""
+    root, old = meta.storage.root, meta.config
+    timeline = meta.store.load()
+    refuse_pending_restore(meta, timeline)
+    check_writable(old, root, options)
+    new = with_version(old, version, _columns(meta, timeline), root)
+    check_writable(new, root, options)
+    if old.version == version:
+        return Upgrade(root, version, version)
+    _check_keys(meta, timeline, options, version)
+    steps = ["complete what other writers left: roll dead writes back, run pending plans"]
+    losses = []
+    if meta.merges_on_read:
+        steps.append("compact all log files")
+    if _drops_logs(old, version):
+        _refuse_savepoints(meta, timeline, version)
+        steps.append("clean all file slices but the newest: version 6 can't read log files of older ones")
+        losses.append("time travel and changes from before now")
+    if _crosses(old, version):
+        layout = layout_of_version(version)
+        steps.append(
+            f"write the active and archived timeline in layout {layout}, with {len(timeline.instants)} instants"
+        )
+    lost = sorted(name for name in old.metadata_partitions if version < partition_type(name).since)
+    companions = {name for kind in kinds.KINDS for name in kind.type.companions}
+    losses += [f"the index {name}" for name in lost if name not in companions]
+    steps += [f"hoodie.properties: {change}" for change in describe_changes(old.raw, new.raw)]
+    if _crosses(old, version):
+        steps.append("delete the timeline of the old layout")
+    steps += _last_steps(_intent(meta, version))
+    return Upgrade(root, old.version, version, tuple(steps), tuple(losses))
+
+
+def finish_pending(meta: MetaClient, engine: Engine, options: Options) -> Upgrade | None:
+    """Complete an upgrade that died, if one did; what it loses was accepted when it began."""
+    intent = read_intent(meta)
+    return None if intent is None else upgrade(meta, engine, options, intent.new)
+
+
+def _last_steps(intent: UpgradeIntent) -> Iterator[str]:
+    if intent.has_metadata:
+        yield "rebuild the metadata table"
+    for spec in intent.indexes:
+        yield f"rebuild the index {spec.partition}"
+
+
+def _columns(meta: MetaClient, timeline: Timeline) -> list[str]:
+    return meta.schema(timeline).names if timeline.commits or meta.config.create_schema else []
+
+
+def _crosses(config: TableConfig, version: int) -> bool:
+    return layout_of_version(version) != config.layout_version
+
+
+def _drops_logs(config: TableConfig, version: int) -> bool:
+    return _crosses(config, version) and version < config.version and config.table_type == MERGE_ON_READ
+
+
+def _check_keys(meta: MetaClient, timeline: Timeline, options: Options, version: int) -> None:
+    """Refuse complex keys of one column without its name: version 9 always writes it. Hudi only warns."""
+    if version >= 9 > meta.config.version and not names_single_key(meta, timeline, options):
+        raise NotSupportedError(
+            "the table's complex record keys omit the name of their one column, and writers of version 9 always write "
+            "it: each record would become another one. Write a new table, or stay below version 9",
+            table=meta.storage.root,
+        )
+
+
+def _refuse_savepoints(meta: MetaClient, timeline: Timeline, version: int) -> None:
+    for each in timeline.of(Action.SAVEPOINT):
+        raise InvalidArgumentError(
+            f"a merge-on-read table can't take savepoints to version {version}, which can't read their log files: "
+            "delete them first (Table.delete_savepoint, `pudi savepoint`)",
+            table=meta.storage.root,
+            instant=each.requested,
+        )
+
+
+def _intent(meta: MetaClient, version: int) -> UpgradeIntent:
+    """Return the indexes to rebuild: all, or those of an index version that the table can't have."""
+    config, specs = meta.config, current_indexes(meta)
+    if _crosses(config, version):
+        has_metadata = FILES in config.metadata_partitions
+        return UpgradeIntent(config.version, version, has_metadata, as_in_version(specs, version))
+    newer = [spec for spec in specs if spec.version > spec.type.version(version)]
+    return UpgradeIntent(config.version, version, False, as_in_version(newer, version))
+
+
+def _bring_to_rest_and_move(
+    meta: MetaClient, engine: Engine, options: Options, version: int
+) -> tuple[MetaClient, UpgradeIntent]:
+    """Compact and clean; then, while no process writes, move the table. Return the table as it is then."""
+    drops_logs = _drops_logs(meta.config, version)
+    with meta.lock:
+        unmark(meta.store)  # of an attempt that died: what it left is done again
+    given = {**options.given, CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
+    if drops_logs:
+        given |= {CleanOptions.policy.key: CleanPolicy.VERSIONS.value, CleanOptions.versions_retained.key: 1}
+    target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
+    busy: ConflictError | None = None
+    for _ in range(_ATTEMPTS):
+        repair(meta, WriteOptions.of(options))
+        finish_rebuild(meta, engine, options)  # definitions may go with the old layout
+        run_pending(target)
+        if meta.merges_on_read:
+            _run(target, "compaction")
+        if drops_logs:
+            _run(target, "clean")
+        with meta.lock:
+            meta.reload()
+            busy = _busy(meta, logs=not drops_logs)
+            if busy is None:
+                return _move(meta, options, version)
+    assert busy is not None
+    raise busy
+
+
+def _run(target: ServiceTarget, name: str) -> None:
+    service = service_named(name, target.meta.storage.root)
+    assert isinstance(service, PlannedService)
+    run(service, target)
+
+
+def _busy(meta: MetaClient, *, logs: bool) -> ConflictError | None:
+    """Return why a table can't be moved now; None if it can.
+
+    Args:
+        meta: the table.
+        logs: whether older file slices may have log files.
+    """
+    timeline = meta.store.load()
+    root = meta.storage.root
+    for each in timeline.pending:
+        return BlockedError(
+            f"a {each.action.value} is pending: wait until it's over, or stop its process",
+            table=root,
+            instant=each.requested,
+        )
+    if not meta.merges_on_read:
+        return None
+    if any(each.logs for each in meta.view(timeline, sizes=False).all_slices()):
+        return BlockedError("other writers add log files faster than they are compacted: stop them", table=root)
+    if logs:
+        return None
+    for infos in StorageListing(meta.storage).all_files().values():
+        for info in infos:
+            if isinstance(parse_data_file(info.path.rpartition("/")[2]), LogFileName):
+                return BlockedError(
+                    "a log file of an older file slice is left, which version 6 can't read: see what keeps it from "
+                    "being cleaned (`pudi doctor`)",
+                    table=root,
+                    path=info.path,
+                )
+    return None
+
+
+def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient, UpgradeIntent]:
+    """Do the upgrade itself, under the table's lock; indexes that differ are gone afterwards."""
+    root, old = meta.storage.root, meta.config
+    crosses = _crosses(old, version)
+    intent = with_noted(_intent(meta, version), read_intent(meta))
+    columns = _columns(meta, meta.store.load())
+    write_intent(meta, intent)
+    if crosses:
+        _convert(meta, options, with_version(old, version, columns, root), intent)
+        if {*old.metadata_partitions, *old.metadata_partitions_inflight}:
+            drop_partitions(meta, {FILES})
+        for partition in read_definitions(meta):
+            delete_definition(meta, partition)
+    else:
+        gone = with_companions({spec.partition for spec in intent.indexes}) & set(old.metadata_partitions)
+        if gone:
+            drop_partitions(meta, gone)
+        if FILES in meta.config.metadata_partitions:
+            set_first_version(meta)
+            _set_metadata_version(meta, version)
+    meta.lock.verify()
+
+    def change(properties: dict[str, str]) -> dict[str, str]:
+        return with_version(TableConfig.parse(properties, table=root), version, columns, root).to_properties()
+
+    moved = meta.with_config(TableConfig.parse(update_properties(meta.storage, meta.context, change), table=root))
+    return moved, intent
+
+
+def _convert(meta: MetaClient, options: Options, new: TableConfig, intent: UpgradeIntent) -> None:
+    """Write the timeline in the other layout beside the old one, before anything of the table is touched.
+
+    If it can't be read, the table stays as it was, and writers go on.
+    """
+    target = meta.with_config(new).store
+    mark(meta.store)
+    try:
+        convert(meta.store, target, ArchiveOptions.of(options))
+    except PudiError:
+        discard(target)
+        unmark(meta.store)
+        if not intent.has_metadata or FILES in meta.config.metadata_partitions:  # else it states what to rebuild
+            delete_intent(meta)
+        raise
+
+
+def _set_metadata_version(meta: MetaClient, version: int) -> None:
+    """Give the metadata table the version of its table."""
+    mdt = open_metadata(meta)
+    key = TableConfig.version.key
+    update_properties(mdt.storage, meta.context, lambda old: {**old, key: str(version)})
+    meta.opened.client = None
+
+
+def _finish(meta: MetaClient, engine: Engine, options: Options, intent: UpgradeIntent) -> None:
+    """Do what is left once the table has its new version: delete the old timeline, rebuild indexes."""
+    if layout_of_version(intent.old) != layout_of_version(intent.new):
+        with meta.lock:
+            layout = {TableConfig.layout_version.key: str(layout_of_version(intent.old))}
+            discard(meta.with_config(meta.config.with_properties(layout, table=meta.storage.root)).store)
+    wanted = not metadata_switched_off(options)
+    if intent.has_metadata and wanted:
+        with meta.lock:
+            meta.reload()
+            if FILES not in meta.config.metadata_partitions:
+                make_files(meta, meta.store.load())
+    for spec in intent.indexes if wanted else ():
+        meta.reload()
+        if spec.partition in meta.config.metadata_partitions:
+            continue
+        try:
+            build_index(meta, engine, spec, options)
+        except (InvalidArgumentError, NotSupportedError) as error:
+            _log.warning("table %s: the index %s isn't rebuilt: %s", meta.storage.root, spec.partition, error)
+    delete_intent(meta)

@@ -1,0 +1,171 @@
+"""Decide which files the records of a write go to: look up their keys, then fill file groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from pudi.client.changed_groups import key_reading
+from pudi.client.committed_files import files_written, verify_committed_files
+from pudi.client.hash_rings import make_rings
+from pudi.client.log_merging import merging_of
+from pudi.client.schema_commit import SERVICE_OPERATIONS
+from pudi.client.write_settings import sizing
+from pudi.concurrency import TimelineBehindError
+from pudi.errors import ConflictError, NotFoundError
+from pudi.filegroup import FileSlice, has_overtaken
+from pudi.format import new_file_id
+from pudi.indexes.record_index.changes import refuse_behind, shards_for
+from pudi.metadata.shards import RecordShards
+from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
+from pudi.plan.write import NO_INSERTS, Sizing
+from pudi.tagging import Index
+from pudi.task import KeySearch
+from pudi.task.late_keys import LateKeys, late_logs
+from pudi.task.live_keys import LiveKeys
+from pudi.task.tag import lookups_in
+from pudi.writes.insert_policy import adds_new_only, without_known
+from pudi.writes.nonblocking import finds_groups_late
+from pudi.writes.write_recipe import Placement, WriteSnapshot
+
+
+def place_by_key(write: WriteSnapshot, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:
+    """Place records among the latest file slices of the partitions that they may belong to; see `place_records`."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, None if write.is_global else sorted(records.counts))
+    return place_records(write, records, slices, choose)
+
+
+def place_records(
+    write: WriteSnapshot, records: Any, slices: Sequence[FileSlice], choose: Callable[[Any], Any] | None = None
+) -> Placement:
+    """Place records among given file slices: tag them with the slice of their key, then assign the others.
+
+    A large input of a partition stays untagged where the engine takes whole partitions: their tasks tag it.
+
+    Args:
+        write: the attempt.
+        records: its records.
+        slices: the slices that may hold their keys; no other slice is searched.
+        choose: returns those of the tagged records that are written; None for all.
+
+    Raises:
+        InvalidArgumentError: the options of an insert refuse existing keys, and there are some.
+        NotSupportedError: an insert must look for existing keys, and the index can't.
+    """
+    meta, engine, operation = write.meta, write.engine, write.operation
+    shards = shards_for(meta, write.timeline, write.index)
+    index = replace(write.index, records=shards is not None)  # without a record index keys are looked up in files
+    if meta.merges_on_read and not index.records and index.buckets is None:
+        late = late_logs(meta.store, write.timeline, slices)
+        if any(each.logs for each in slices):
+            reading = key_reading(meta, write.timeline)
+            index = replace(index, late=LateKeys(late, reading) if late else None, live=LiveKeys(reading))
+    packs = operation is not Operation.DELETE and index.buckets is None
+    new_only = adds_new_only(operation, write.options, index, slices, write.table)
+    make_rings(meta, operation, index, records.counts)
+    by_driver = write.is_global or index.records or finds_groups_late(index, operation)
+    limits = None if by_driver else engine.whole_limits
+    if limits is not None and records.counts and not new_only and choose is None:
+        whole = whole_partitions(records.counts, slices, _sizing(write, records) if packs else NO_INSERTS, limits)
+        if whole is not None:
+            return Placement(records, whole, index)
+    with write.phases.phase("tag"):
+        looks = (operation.looks_up or new_only) and index.buckets is None
+        search = _search(write, records, index, shards)
+        tagged = engine.tag(records, meta.storage, lookups_in(slices, index) if looks else [], search)
+        if new_only:
+            tagged = without_known(tagged, write.options, write.table)
+        if choose is not None:
+            tagged = choose(tagged)
+        profile: WriteProfile = tagged.profile
+    if index.buckets is not None:
+        ids = meta.context.new_id
+        plan = place_buckets(profile, slices, operation, index.buckets, ids, write.table, write.logs)
+        return Placement(tagged, plan, index)
+    if operation is Operation.DELETE:  # deletes of keys that don't exist are no error, and change nothing
+        profile = WriteProfile(profile.updates, {})
+    unique = meta.context.new_id()
+    sizes = _sizing(write, records) if any(profile.inserts.values()) else NO_INSERTS
+    plan = place(profile, slices, sizes, lambda number: new_file_id(unique, number), write.logs)
+    return Placement(tagged, plan, index)
+
+
+def finds_movers(write: WriteSnapshot, records: Any) -> bool:
+    """Return whether a base file of another partition than a record's holds its key, or may hold it."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, None)
+    if any(each.base is None for each in slices):  # of these log files alone have the keys
+        return True
+    with write.phases.phase("tag"):
+        index = replace(write.index, is_global=True, moves=False)
+        search = _search(write, records, index, None)
+        found: bool = write.engine.finds_movers(records, write.meta.storage, lookups_in(slices, index), search)
+        return found
+
+
+def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> list[FileSlice]:
+    """Return the latest slices of some partitions, None for all, and verify that the newest commit's files exist.
+
+    Raises:
+        TimelineBehindError: a commit has completed since the timeline was loaded.
+        NotFoundError: a file is gone: lost, or cleaned since.
+        CorruptError: a file isn't the one that its commit wrote.
+    """
+    meta = write.meta
+    view = meta.view(write.timeline)
+    slices = view.all_slices() if partitions is None else view.slices_of(partitions)
+    listed = meta.opened.metadata if meta.lists_by_metadata else None  # else one that has been deleted since
+    if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
+        refuse_behind(meta, write.timeline)
+    newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
+    seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
+    verify_committed_files(meta, view, slices, seen)
+    return slices
+
+
+@contextmanager
+def planned_again(write: WriteSnapshot) -> Iterator[None]:
+    """Plan a write again if a clean deleted one of its files after its timeline was loaded.
+
+    Raises:
+        TimelineBehindError: in place of a `NotFoundError`, if only table services completed since.
+        ConflictError: in place of it, if there were other writes too.
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        store, before = write.meta.store, write.timeline
+        now = store.load()
+        if not has_overtaken(before, now):  # the file is lost
+            raise
+        others = [each for each in now.commits if before.commit(each.requested) is None]
+        changed = any(store.read_commit_metadata(each).operation_type not in SERVICE_OPERATIONS for each in others)
+        kind = ConflictError if changed or any(before.rolled_back_in(now)) else TimelineBehindError
+        raise kind(
+            f"another process deleted files that this write was planned with ({error.message}); nothing of this write "
+            "is visible; retry",
+            table=error.table,
+            path=error.path,
+            instant=error.instant,
+        ) from error
+
+
+def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:
+    merging = merging_of(write.meta, write.timeline, write.timeline) if write.is_global else None
+    return KeySearch(
+        index=index,
+        operation=write.operation,
+        rule=write.rule,
+        schema=records.schema,
+        merging=merging,
+        history=write.history,
+        positions=write.logs is not None and write.logs.positions,
+        records=shards,
+    )
+
+
+def _sizing(write: WriteSnapshot, records: Any) -> Sizing:
+    return sizing(write.meta, write.options, write.timeline, records.record_bytes)

@@ -1,0 +1,248 @@
+"""Replace what partitions hold: overwrites and deletes of partitions, each one replacecommit.
+
+No file is deleted: the replacecommit names the replaced file groups, which readers then ignore, and a cleaner deletes
+their files later (SparkInsertOverwriteCommitActionExecutor, SparkDeletePartitionCommitActionExecutor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pudi.client.added_partitions import not_yet_dropped, partition_paths
+from pudi.client.hash_rings import renewed_index
+from pudi.client.log_merging import merging_of
+from pudi.client.meta_client import MetaClient
+from pudi.client.replaced_groups import delete_request, groups_by_partition
+from pudi.client.result import CommitResult
+from pudi.commit.retry import Retries
+from pudi.commit.sole_progress import SoleProgress
+from pudi.config import Options, WriteOptions
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr import Expr, bind_where, columns, evaluate
+from pudi.filegroup import FileSlice
+from pudi.format import (
+    CommitMetadata,
+    RequestedReplaceMetadata,
+    WriteStat,
+    encode_requested_replace_metadata,
+)
+from pudi.plan import Operation, ReadPlan, WritePlan
+from pudi.record import partition_values
+from pudi.schema import with_meta_fields
+from pudi.task import Engine, SliceReader
+from pudi.timeline import NO_COMMIT
+from pudi.writes.place_records import latest_slices, place_records
+from pudi.writes.write import run_write
+from pudi.writes.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
+
+STATIC = "STATIC"
+"""The value of hoodie.datasource.overwrite.mode that isn't the default."""
+
+
+def overwrite(
+    meta: MetaClient,
+    engine: Engine,
+    data: Any,
+    operation: Operation,
+    resolved: Options,
+    partitions: Iterable[str] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    since: str | None = None,
+    progress: SoleProgress | None = None,
+) -> CommitResult | None:
+    """Replace the partitions that the records belong to, or the whole table, by the records.
+
+    Args:
+        meta: the table.
+        engine: runs the tasks.
+        data: the records, in a form that the engine takes.
+        operation: INSERT_OVERWRITE or INSERT_OVERWRITE_TABLE.
+        resolved: the writer's options; hoodie.datasource.overwrite.mode=static without partitions means all of the
+            table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
+        partitions: the partition paths to replace, with or without new records; None for those of the records.
+        extra_metadata: more to say in the commit.
+        since: the instant since which the replaced records must not have changed; None for no condition.
+        progress: the job that the write is a batch of; None if it's none.
+
+    Returns:
+        What was done, or None when there was nothing to write and nothing to replace.
+
+    Raises:
+        InvalidArgumentError: a record belongs to a partition that is not in `partitions`; otherwise as
+            `pudi.writes.write_records.write`.
+    """
+    options = WriteOptions.of(resolved)
+    chosen = None if partitions is None else partition_paths(partitions, meta)
+    if operation is Operation.INSERT_OVERWRITE and chosen is None:
+        chosen = options.static_partitions
+        if chosen is None and options.overwrite_mode == STATIC:
+            operation = Operation.INSERT_OVERWRITE_TABLE
+    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
+    place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
+    recipe = WriteRecipe(operation, place, is_noop=is_noop)
+    retries = Retries.of(meta, options, by_default=False)
+    records = engine.repeatable(data, meta.storage.root) if retries.some else data
+    return retries.run(lambda: run_write(request, recipe, records))
+
+
+def delete_partitions(
+    meta: MetaClient,
+    engine: Engine,
+    partitions: Iterable[str] | None,
+    where: str | None,
+    resolved: Options,
+    extra_metadata: Mapping[str, str] | None = None,
+    since: str | None = None,
+) -> CommitResult | None:
+    """Delete partitions with all their records.
+
+    Args:
+        meta: the table.
+        engine: runs the tasks, if any.
+        partitions: partition paths; paths without a partition are ignored.
+        where: instead of paths, a predicate over partition columns.
+        resolved: the writer's options.
+        extra_metadata: more to say in the commit.
+        since: the instant since which the replaced records must not have changed; None for no condition.
+
+    Returns:
+        What was done, or None if the partitions are empty.
+
+    Raises:
+        InvalidArgumentError: neither or both are given, the table isn't partitioned, the predicate names another
+            column, or is true for only some records of a partition.
+    """
+    root = meta.storage.root
+    if (partitions is None) == (where is None):
+        raise InvalidArgumentError("delete_partitions takes either partition paths or where", table=root)
+    if not meta.config.partition_fields:
+        raise InvalidArgumentError(
+            "the table isn't partitioned; to empty it, overwrite it with no records (insert_overwrite_table)",
+            table=root,
+        )
+    chosen = None if partitions is None else partition_paths(partitions, meta)
+    request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), dict(extra_metadata or {}), since)
+    place = partial(_place_deletes, partitions=chosen, where=where)
+    recipe = WriteRecipe(Operation.DELETE_PARTITION, place, take_nothing, is_noop=never, evolves=False)
+    return Retries.of(meta, request.options, by_default=False).run(lambda: run_write(request, recipe, None))
+
+
+def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> bool:
+    """Return whether an overwrite has no records and names no partitions; refuse records of other partitions."""
+    if partitions is None:
+        return write.operation is Operation.INSERT_OVERWRITE and not records.counts
+    outside = sorted(set(records.counts) - set(partitions))
+    if outside:
+        raise InvalidArgumentError(
+            f"records fall into partition {outside[0]!r}, which is not among those to overwrite: "
+            f"{', '.join(map(repr, partitions))}",
+            table=write.table,
+        )
+    return False
+
+
+def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
+    """Place the records of an overwrite in new file groups, which replace the current ones of the partitions."""
+    named = sorted(records.counts) if partitions is None else list(partitions)
+    whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
+    with write.phases.phase("list"):
+        replaced = groups_by_partition(latest_slices(write, None if whole else named), named)
+    renewed = replace(write, index=renewed_index(write.meta, write.index, replaced))
+    profile = CommitMetadata(
+        partition_to_write_stats={
+            partition: (WriteStat(file_id="", prev_commit=NO_COMMIT, num_inserts=count),)
+            for partition, count in records.counts.items()
+        },
+        operation_type=write.operation.value,
+    )
+    return replace(
+        place_records(renewed, records, []),
+        reads=partial(_partitions_read, replaced=replaced, whole=whole),
+        replaced=replaced,
+        requested=encode_requested_replace_metadata(RequestedReplaceMetadata()),
+        inflight=profile,
+    )
+
+
+def _place_deletes(
+    write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None, where: str | None
+) -> Placement:
+    """Choose the file groups that a delete of partitions replaces; it writes no files."""
+    with write.phases.phase("list"):
+        slices = latest_slices(write, partitions)
+        if where is not None:
+            slices = _chosen(write, slices, where)
+    left = sorted(set(partitions or ()) - {each.partition for each in slices})
+    empty = not_yet_dropped(write.meta, write.timeline, left)
+    replaced = groups_by_partition(slices, empty)
+    requested, inflight = delete_request()
+    return Placement(
+        records,
+        WritePlan(()),
+        renewed_index(write.meta, write.index, replaced),
+        reads=partial(_partitions_read, replaced=replaced, whole=False),
+        replaced=replaced,
+        requested=requested,
+        inflight=inflight,
+        drops_empty=bool(empty),
+    )
+
+
+def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], whole: bool) -> list[str]:
+    """Return the partitions that a replacement reads: a record added to them meanwhile is a conflict."""
+    return [each for each in partitions if whole or each in replaced]
+
+
+def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
+    """Return the slices of partitions in which `where` is true for all records."""
+    meta, timeline = write.meta, write.timeline
+    schema, fields = meta.schema(timeline), meta.config.partition_fields
+    bound = bind_where(where, schema, meta.storage.root)
+    others = sorted(columns(bound) - set(fields))
+    if others:
+        raise InvalidArgumentError(
+            f"{others[0]!r} is no partition column ({', '.join(fields)} are); to delete single records, use "
+            f"delete(where={where!r})",
+            table=meta.storage.root,
+        )
+    by_partition: dict[str, list[FileSlice]] = {}
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition, []).append(file_slice)
+    merging = merging_of(meta, timeline, timeline)
+    wanted = tuple(columns(bound))
+    read = ReadPlan(write.table, with_meta_fields(schema), wanted, history=write.history, merging=merging)
+    reader = SliceReader(meta.storage, read)
+    verdicts = {p: _verdict(write, p, group, bound, schema, reader) for p, group in by_partition.items()}
+    return [s for s in slices if verdicts[s.partition]]
+
+
+def _verdict(
+    write: WriteSnapshot,
+    partition: str,
+    slices: Sequence[FileSlice],
+    where: Expr,
+    schema: pa.Schema,
+    reader: SliceReader,
+) -> bool:
+    """Return whether `where` is true for a partition: by its path or, if that is ambiguous, by its records."""
+    known = partition_values(partition, write.meta.keys, schema) or {}
+    if columns(where) <= known.keys():
+        row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
+        return bool(evaluate(where, row)[0].as_py())
+    found: set[bool] = set()
+    for file_slice in slices:
+        for batch in reader.read(file_slice):
+            found |= set(pc.fill_null(evaluate(where, batch), False).unique().to_pylist())
+    if len(found) > 1:
+        raise NotSupportedError(
+            f"where is true for some records of partition {partition!r} and not for others, as different values "
+            "share the folder; use delete(where=…)",
+            table=write.table,
+        )
+    return found == {True}
