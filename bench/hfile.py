@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.format.avro_encode import join, varint_piece
-from pudi.format.hfile import encode_hfile, open_bytes
+from pudi.format.hfile_read import open_bytes
+from pudi.format.hfile_write import encode_hfile
 
 
 def entries(count: int, groups: int) -> tuple[pa.Array, pa.Array]:

@@ -20,7 +20,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.filegroup import StorageListing
 from pudi.format.avro_encode import encode_records
-from pudi.format.hfile import encode_hfile
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, all_columns
 from pudi.schema import META_FIELDS

@@ -25,7 +25,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.context import Context, FileInfo, Storage
 from pudi.format import instant_to_millis
-from pudi.format.hfile import encode_hfile
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.metadata_partitions import FILES, RECORD_INDEX
 from pudi.metadata import RECORD_AVRO
 from pudi.metadata.keys import shard_of

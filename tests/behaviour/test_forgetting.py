@@ -14,7 +14,7 @@ from pudi.client import MetaClient
 from pudi.commit.lease import lease
 from pudi.config import WriteOptions, resolve
 from pudi.filegroup import LogFile, read_blocks
-from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind
 from pudi.storage import StorageBelow, open_storage
 from pudi.testing import SimulatedCrash

@@ -11,7 +11,7 @@ import pytest
 
 import pudi
 from pudi.format import BloomFilter
-from pudi.format.hfile import open_bytes
+from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import encode_rows
 from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.schema import add_meta_fields

@@ -13,9 +13,8 @@ import pytest
 import pudi
 from pudi.errors import CorruptError
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, encode_block
-from pudi.format.log_data import decode_data
+from pudi.format.log_data import decode_data, decode_positions, encode_positions
 from pudi.format.log_deletes import decode_deletes
-from pudi.format.record_positions import decode_positions, encode_positions
 from pudi.task import SliceReader
 from support.engines import Engine
 from support.golden import Golden, tables

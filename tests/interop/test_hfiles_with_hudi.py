@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.format.hfile import open_bytes
+from pudi.format.hfile_read import open_bytes
 from support.engines import LocalEngine
 from support.hudi import HudiTable
 from support.layouts import Layout

@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 
 from pudi.format import Action, decode_table_properties, parse_base_file, parse_log_file
-from pudi.format.hfile import open_bytes
+from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, Header, decode_blocks
 from pudi.timeline import Timeline
 

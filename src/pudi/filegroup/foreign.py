@@ -20,11 +20,9 @@ from pudi.format.parquet_chunks import (
     NotMovableError,
     ParquetFooter,
     check_pages,
-    moved_groups,
-)
-from pudi.format.parquet_columns import (
     has_column_orders,
     is_stored_alike,
+    moved_groups,
     renamed,
     schema_columns,
     with_columns,

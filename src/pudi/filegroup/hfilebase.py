@@ -16,7 +16,7 @@ from pudi.filegroup.basefile import corrupt_file, stored_columns
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
 from pudi.format.bloom import DYNAMIC_V0, SIMPLE, BloomType
-from pudi.format.hfile import HFileReader
+from pudi.format.hfile_read import HFileReader
 from pudi.format.hfile_rows import encode_rows, read_rows
 from pudi.format.hfile_write import BLOCK_BYTES, BLOOM_BLOCK, BLOOM_TYPE, MAX_KEY, MIN_KEY
 from pudi.schema import RECORD_KEY, avro_to_arrow

@@ -19,8 +19,7 @@ from pudi.filegroup.committed_logs import Claims, CommittedLogs
 from pudi.filegroup.log_headers import check_headers
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import Layout
-from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
-from pudi.format.log_source import StoredLog
+from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog, decode_blocks
 from pudi.format.timeline_rules import rules_of
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from pudi.filegroup.committed_logs import CommittedLogs
 from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, decoded
 from pudi.filegroup.path_columns import values_of
 from pudi.filegroup.slices import LogFile
-from pudi.format.log_block import BlockKind, Header, LogBlock
-from pudi.format.log_source import StoredLog
+from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog
 from pudi.storage import executor_of, is_near, read_tail
 
 _ROLLBACK = "0"

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from pudi.format.archive_encode import archived_entry, encode_archive_log, encode_history, encode_history_table
-from pudi.format.archive_log import ArchivedEntry, decode_archive_log
+from pudi.format.archive import (
+    ArchivedEntry,
+    archived_entry,
+    decode_archive_log,
+    encode_archive_log,
+    encode_history,
+    encode_history_table,
+)
 from pudi.format.bloom import (
     DEFAULT_BLOOM_OPTIONS,
     DYNAMIC_V0,
@@ -108,14 +114,15 @@ from pudi.format.layout import (
     staging_dir,
 )
 from pudi.format.limits import MaxBytes
-from pudi.format.marker_names import IOType, MarkerName, parse_marker
 from pudi.format.names import (
     CDC_SUFFIX,
     Action,
     BaseFileName,
     InstantFile,
+    IOType,
     Layout,
     LogFileName,
+    MarkerName,
     State,
     bucket_of_file_id,
     group_file_prefixes,
@@ -126,6 +133,7 @@ from pudi.format.names import (
     parse_data_file,
     parse_instant_file,
     parse_log_file,
+    parse_marker,
     shared_bucket_file_id,
     write_token,
 )

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
-from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
+from pudi.format.avro_values import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
 
 Live = np.ndarray
 """Mask of the rows that have the field. Other rows (fields of a null struct) encode to no bytes."""

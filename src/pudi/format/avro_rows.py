@@ -16,8 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.avro_bytes import BadAvro, Positions, Records, Run, number_at
-from pudi.format.avro_plain import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
+from pudi.format.avro_values import (
+    BadAvro,
+    Boolean,
+    Bytes,
+    Decimal,
+    Enum,
+    Float,
+    Number,
+    Positions,
+    Reader,
+    Records,
+    Run,
+    number_at,
+)
 from pudi.schema import avro_to_arrow
 
 _FEW = 32

@@ -2,318 +2,342 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pudi.format.avro_parts import STRING as _STRING
-from pudi.format.avro_parts import Schema
-from pudi.format.avro_parts import array as _array
-from pudi.format.avro_parts import field as _field
-from pudi.format.avro_parts import mapping as _map
-from pudi.format.avro_parts import optional as _optional
-from pudi.format.avro_parts import record as _record
+Schema = dict[str, Any]
+
+_JAVA_STRING: Schema = {"avro.java.string": "String"}
+STRING: Final[Schema] = {"type": "string", **_JAVA_STRING}
+"""A text, for Java's generated classes."""
+
+
+def array(items: object, **more: object) -> Schema:
+    """A list."""
+    return {"type": "array", "items": items, **more}
+
+
+def mapping(values: object, **more: object) -> Schema:
+    """A map from texts."""
+    return {"type": "map", "values": values, **_JAVA_STRING, **more}
+
+
+def record(name: str, *fields: Schema, **more: object) -> Schema:
+    """A record."""
+    return {"type": "record", "name": name, **more, "fields": list(fields)}
+
+
+def field(name: str, kind: object, **more: object) -> Schema:
+    """A field of a record."""
+    return {"name": name, "type": kind, **more}
+
+
+def optional(name: str, kind: object, doc: str | None = None) -> Schema:
+    """A field that may be null, and is by default."""
+    return field(name, ["null", kind], **({} if doc is None else {"doc": doc}), default=None)
+
 
 NAMESPACE: Final = "org.apache.hudi.avro.model"
 """Namespace of all of Hudi's own records."""
 
-_VERSION = _field("version", ["int", "null"], default=1)
+_VERSION = field("version", ["int", "null"], default=1)
 
-_RUNTIME_STATS = _record(
-    "HoodieRuntimeStats", *(_optional(f"total{phase}Time", "long") for phase in ("Scan", "Create", "Upsert"))
+_RUNTIME_STATS = record(
+    "HoodieRuntimeStats", *(optional(f"total{phase}Time", "long") for phase in ("Scan", "Create", "Upsert"))
 )
 
-_WRITE_STAT = _record(
+_WRITE_STAT = record(
     "HoodieWriteStat",
-    _optional("fileId", _STRING),
-    _optional("path", _STRING),
-    _optional("prevCommit", _STRING),
-    _optional("numWrites", "long"),
-    _optional("numDeletes", "long"),
-    _optional("numUpdateWrites", "long"),
-    _optional("totalWriteBytes", "long"),
-    _optional("totalWriteErrors", "long"),
-    _optional("partitionPath", _STRING),
-    _optional("totalLogRecords", "long"),
-    _optional("totalLogFiles", "long"),
-    _optional("totalUpdatedRecordsCompacted", "long"),
-    _optional("numInserts", "long"),
-    _optional("totalLogBlocks", "long"),
-    _optional("totalCorruptLogBlock", "long"),
-    _optional("totalRollbackBlocks", "long"),
-    _optional("fileSizeInBytes", "long"),
-    _optional("logVersion", "int"),
-    _optional("logOffset", "long"),
-    _optional("baseFile", _STRING),
-    _optional("logFiles", _array(_STRING, default=None)),
-    _optional("cdcStats", _map("long", default=None)),
-    _optional("prevBaseFile", _STRING),
-    _optional("minEventTime", "long"),
-    _optional("maxEventTime", "long"),
-    _optional("runtimeStats", _RUNTIME_STATS),
-    _optional("totalLogFilesCompacted", "long"),
-    _optional("totalLogReadTimeMs", "long"),
-    _optional("totalLogSizeCompacted", "long"),
-    _optional("tempPath", _STRING),
-    _optional("numUpdates", "long"),
+    optional("fileId", STRING),
+    optional("path", STRING),
+    optional("prevCommit", STRING),
+    optional("numWrites", "long"),
+    optional("numDeletes", "long"),
+    optional("numUpdateWrites", "long"),
+    optional("totalWriteBytes", "long"),
+    optional("totalWriteErrors", "long"),
+    optional("partitionPath", STRING),
+    optional("totalLogRecords", "long"),
+    optional("totalLogFiles", "long"),
+    optional("totalUpdatedRecordsCompacted", "long"),
+    optional("numInserts", "long"),
+    optional("totalLogBlocks", "long"),
+    optional("totalCorruptLogBlock", "long"),
+    optional("totalRollbackBlocks", "long"),
+    optional("fileSizeInBytes", "long"),
+    optional("logVersion", "int"),
+    optional("logOffset", "long"),
+    optional("baseFile", STRING),
+    optional("logFiles", array(STRING, default=None)),
+    optional("cdcStats", mapping("long", default=None)),
+    optional("prevBaseFile", STRING),
+    optional("minEventTime", "long"),
+    optional("maxEventTime", "long"),
+    optional("runtimeStats", _RUNTIME_STATS),
+    optional("totalLogFilesCompacted", "long"),
+    optional("totalLogReadTimeMs", "long"),
+    optional("totalLogSizeCompacted", "long"),
+    optional("tempPath", STRING),
+    optional("numUpdates", "long"),
 )
 
 
 def _commit_fields(extra_metadata: Schema) -> tuple[Schema, ...]:
     return (
-        _optional("partitionToWriteStats", _map(_array(_WRITE_STAT))),
-        _optional("compacted", "boolean"),
-        _optional("extraMetadata", extra_metadata),
+        optional("partitionToWriteStats", mapping(array(_WRITE_STAT))),
+        optional("compacted", "boolean"),
+        optional("extraMetadata", extra_metadata),
         _VERSION,
-        _optional("operationType", _STRING),
+        optional("operationType", STRING),
     )
 
 
-COMMIT_METADATA: Final = _record(
-    "HoodieCommitMetadata", *_commit_fields(_map(_STRING, default=None)), namespace=NAMESPACE
+COMMIT_METADATA: Final = record(
+    "HoodieCommitMetadata", *_commit_fields(mapping(STRING, default=None)), namespace=NAMESPACE
 )
 """A completed commit or deltacommit, and any inflight write."""
 
-REPLACE_COMMIT_METADATA: Final = _record(
+REPLACE_COMMIT_METADATA: Final = record(
     "HoodieReplaceCommitMetadata",
-    *_commit_fields(_map(_STRING)),
-    _optional("partitionToReplaceFileIds", _map(_array(_STRING))),
+    *_commit_fields(mapping(STRING)),
+    optional("partitionToReplaceFileIds", mapping(array(STRING))),
     namespace=NAMESPACE,
 )
 """A completed replacecommit."""
 
-_SLICE = _record(
+_SLICE = record(
     "HoodieSliceInfo",
-    _optional("dataFilePath", _STRING),
-    _optional("deltaFilePaths", _array(_STRING)),
-    _field("fileId", ["null", _STRING]),
-    _optional("partitionPath", _STRING),
-    _optional("bootstrapFilePath", _STRING),
+    optional("dataFilePath", STRING),
+    optional("deltaFilePaths", array(STRING)),
+    field("fileId", ["null", STRING]),
+    optional("partitionPath", STRING),
+    optional("bootstrapFilePath", STRING),
     _VERSION,
 )
 
-_CLUSTERING_GROUP = _record(
+_CLUSTERING_GROUP = record(
     "HoodieClusteringGroup",
-    _optional("slices", _array(_SLICE)),
-    _optional("metrics", _map("double")),
-    _field("numOutputFileGroups", ["int", "null"], default=1),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("slices", array(_SLICE)),
+    optional("metrics", mapping("double")),
+    field("numOutputFileGroups", ["int", "null"], default=1),
+    optional("extraMetadata", mapping(STRING)),
     _VERSION,
 )
 
-_CLUSTERING_STRATEGY = _record(
+_CLUSTERING_STRATEGY = record(
     "HoodieClusteringStrategy",
-    _optional("strategyClassName", _STRING),
-    _optional("strategyParams", _map(_STRING)),
+    optional("strategyClassName", STRING),
+    optional("strategyParams", mapping(STRING)),
     _VERSION,
 )
 
-_CLUSTERING_PLAN = _record(
+_CLUSTERING_PLAN = record(
     "HoodieClusteringPlan",
-    _optional("inputGroups", _array(_CLUSTERING_GROUP)),
-    _optional("strategy", _CLUSTERING_STRATEGY),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("inputGroups", array(_CLUSTERING_GROUP)),
+    optional("strategy", _CLUSTERING_STRATEGY),
+    optional("extraMetadata", mapping(STRING)),
     _VERSION,
-    _optional("preserveHoodieMetadata", "boolean"),
-    _optional("missingSchedulePartitions", _array(_STRING)),
+    optional("preserveHoodieMetadata", "boolean"),
+    optional("missingSchedulePartitions", array(STRING)),
 )
 
-REQUESTED_REPLACE_METADATA: Final = _record(
+REQUESTED_REPLACE_METADATA: Final = record(
     "HoodieRequestedReplaceMetadata",
-    _optional("operationType", _STRING),
-    _optional("clusteringPlan", _CLUSTERING_PLAN),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("operationType", STRING),
+    optional("clusteringPlan", _CLUSTERING_PLAN),
+    optional("extraMetadata", mapping(STRING)),
     _VERSION,
     namespace=NAMESPACE,
 )
 """A requested replacecommit or clustering."""
 
-_COMPACTION_OPERATION = _record(
+_COMPACTION_OPERATION = record(
     "HoodieCompactionOperation",
-    _field("baseInstantTime", ["null", _STRING]),
-    _optional("deltaFilePaths", _array(_STRING)),
-    _optional("dataFilePath", _STRING),
-    _field("fileId", ["null", _STRING]),
-    _optional("partitionPath", _STRING),
-    _optional("metrics", _map("double")),
-    _optional("bootstrapFilePath", _STRING),
+    field("baseInstantTime", ["null", STRING]),
+    optional("deltaFilePaths", array(STRING)),
+    optional("dataFilePath", STRING),
+    field("fileId", ["null", STRING]),
+    optional("partitionPath", STRING),
+    optional("metrics", mapping("double")),
+    optional("bootstrapFilePath", STRING),
 )
 
-_COMPACTION_STRATEGY = _record(
+_COMPACTION_STRATEGY = record(
     "HoodieCompactionStrategy",
-    _optional(
+    optional(
         "compactorClassName",
-        _STRING,
+        STRING,
         "The class name that is provided here should extend CompactionExecutionStrategy abstract class, idea is that "
         "the plan generator will also provide the execution strategy to use.",
     ),
-    _optional(
+    optional(
         "strategyParams",
-        _map(_STRING),
+        mapping(STRING),
         "These parameters play a key role in determining which action type it is i.e. compaction or logcompaction and "
         "it will also include configs that determine how compaction needs to be executed.",
     ),
     _VERSION,
 )
 
-COMPACTION_PLAN: Final = _record(
+COMPACTION_PLAN: Final = record(
     "HoodieCompactionPlan",
-    _optional("operations", _array(_COMPACTION_OPERATION)),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("operations", array(_COMPACTION_OPERATION)),
+    optional("extraMetadata", mapping(STRING)),
     _VERSION,
-    _optional("strategy", _COMPACTION_STRATEGY),
-    _field("preserveHoodieMetadata", ["boolean", "null"], default=False),
-    _optional("missingSchedulePartitions", _array(_STRING)),
+    optional("strategy", _COMPACTION_STRATEGY),
+    field("preserveHoodieMetadata", ["boolean", "null"], default=False),
+    optional("missingSchedulePartitions", array(STRING)),
     namespace=NAMESPACE,
 )
 """A requested compaction or log compaction."""
 
-_INSTANT_INFO = _record("HoodieInstantInfo", _field("commitTime", _STRING), _field("action", _STRING))
+_INSTANT_INFO = record("HoodieInstantInfo", field("commitTime", STRING), field("action", STRING))
 
-_ROLLBACK_REQUEST = _record(
+_ROLLBACK_REQUEST = record(
     "HoodieRollbackRequest",
-    _field("partitionPath", _STRING),
-    _optional("fileId", _STRING),
-    _optional("latestBaseInstant", _STRING),
-    _field("filesToBeDeleted", _array(_STRING, default=[]), default=[]),
-    _optional("logBlocksToBeDeleted", _map("long")),
+    field("partitionPath", STRING),
+    optional("fileId", STRING),
+    optional("latestBaseInstant", STRING),
+    field("filesToBeDeleted", array(STRING, default=[]), default=[]),
+    optional("logBlocksToBeDeleted", mapping("long")),
 )
 
-ROLLBACK_PLAN: Final = _record(
+ROLLBACK_PLAN: Final = record(
     "HoodieRollbackPlan",
-    _optional("instantToRollback", _INSTANT_INFO, "Hoodie instant that needs to be rolled back"),
-    _optional("RollbackRequests", _array(_ROLLBACK_REQUEST)),
+    optional("instantToRollback", _INSTANT_INFO, "Hoodie instant that needs to be rolled back"),
+    optional("RollbackRequests", array(_ROLLBACK_REQUEST)),
     _VERSION,
     namespace=NAMESPACE,
 )
 """A requested rollback."""
 
-_ROLLBACK_PARTITION_METADATA = _record(
+_ROLLBACK_PARTITION_METADATA = record(
     "HoodieRollbackPartitionMetadata",
-    _field("partitionPath", _STRING),
-    _field("successDeleteFiles", _array(_STRING)),
-    _field("failedDeleteFiles", _array(_STRING)),
-    _optional("rollbackLogFiles", _map("long")),
-    _optional("logFilesFromFailedCommit", _map("long")),
+    field("partitionPath", STRING),
+    field("successDeleteFiles", array(STRING)),
+    field("failedDeleteFiles", array(STRING)),
+    optional("rollbackLogFiles", mapping("long")),
+    optional("logFilesFromFailedCommit", mapping("long")),
 )
 
-ROLLBACK_METADATA: Final = _record(
+ROLLBACK_METADATA: Final = record(
     "HoodieRollbackMetadata",
-    _field("startRollbackTime", _STRING),
-    _field("timeTakenInMillis", "long"),
-    _field("totalFilesDeleted", "int"),
-    _field("commitsRollback", _array(_STRING)),
-    _field("partitionMetadata", _map(_ROLLBACK_PARTITION_METADATA)),
+    field("startRollbackTime", STRING),
+    field("timeTakenInMillis", "long"),
+    field("totalFilesDeleted", "int"),
+    field("commitsRollback", array(STRING)),
+    field("partitionMetadata", mapping(_ROLLBACK_PARTITION_METADATA)),
     _VERSION,
-    _field("instantsRollback", _array(_INSTANT_INFO, default=[]), default=[]),
+    field("instantsRollback", array(_INSTANT_INFO, default=[]), default=[]),
     namespace=NAMESPACE,
 )
 """A completed rollback."""
 
-_SAVEPOINT_PARTITION = _record(
+_SAVEPOINT_PARTITION = record(
     "HoodieSavepointPartitionMetadata",
-    _field("partitionPath", _STRING),
-    _field("savepointDataFile", _array(_STRING)),
+    field("partitionPath", STRING),
+    field("savepointDataFile", array(STRING)),
 )
 
-SAVEPOINT_METADATA: Final = _record(
+SAVEPOINT_METADATA: Final = record(
     "HoodieSavepointMetadata",
-    _field("savepointedBy", _STRING),
-    _field("savepointedAt", "long"),
-    _field("comments", _STRING),
-    _field("partitionMetadata", _map(_SAVEPOINT_PARTITION)),
+    field("savepointedBy", STRING),
+    field("savepointedAt", "long"),
+    field("comments", STRING),
+    field("partitionMetadata", mapping(_SAVEPOINT_PARTITION)),
     _VERSION,
     namespace=NAMESPACE,
 )
 """A completed savepoint."""
 
-RESTORE_PLAN: Final = _record(
+RESTORE_PLAN: Final = record(
     "HoodieRestorePlan",
-    _field("instantsToRollback", _array(_INSTANT_INFO, default=None), default=[]),
-    _field("version", ["int", "null"], default=2),
-    _optional("savepointToRestoreTimestamp", _STRING),
+    field("instantsToRollback", array(_INSTANT_INFO, default=None), default=[]),
+    field("version", ["int", "null"], default=2),
+    optional("savepointToRestoreTimestamp", STRING),
     namespace=NAMESPACE,
 )
 """A requested restore."""
 
-RESTORE_METADATA: Final = _record(
+RESTORE_METADATA: Final = record(
     "HoodieRestoreMetadata",
-    _field("startRestoreTime", _STRING),
-    _field("timeTakenInMillis", "long"),
-    _field("instantsToRollback", _array(_STRING)),
-    _field("hoodieRestoreMetadata", _map(_array(["null", ROLLBACK_METADATA], default=None))),
+    field("startRestoreTime", STRING),
+    field("timeTakenInMillis", "long"),
+    field("instantsToRollback", array(STRING)),
+    field("hoodieRestoreMetadata", mapping(array(["null", ROLLBACK_METADATA], default=None))),
     _VERSION,
-    _field("restoreInstantInfo", _array("HoodieInstantInfo", default=[]), default=[]),
+    field("restoreInstantInfo", array("HoodieInstantInfo", default=[]), default=[]),
     namespace=NAMESPACE,
 )
 """A completed restore."""
 
-_ACTION_INSTANT = _record(
-    "HoodieActionInstant", _field("timestamp", _STRING), _field("action", _STRING), _field("state", _STRING)
+_ACTION_INSTANT = record(
+    "HoodieActionInstant", field("timestamp", STRING), field("action", STRING), field("state", STRING)
 )
 
-_CLEAN_FILE = _record(
+_CLEAN_FILE = record(
     "HoodieCleanFileInfo",
-    _optional("filePath", _STRING),
-    _optional("isBootstrapBaseFile", "boolean"),
+    optional("filePath", STRING),
+    optional("isBootstrapBaseFile", "boolean"),
 )
 
-CLEANER_PLAN: Final = _record(
+CLEANER_PLAN: Final = record(
     "HoodieCleanerPlan",
-    _optional("earliestInstantToRetain", _ACTION_INSTANT),
-    _field("lastCompletedCommitTimestamp", _STRING, default=""),
-    _field("policy", _STRING),
-    _optional("filesToBeDeletedPerPartition", _map(_array(_STRING))),
+    optional("earliestInstantToRetain", _ACTION_INSTANT),
+    field("lastCompletedCommitTimestamp", STRING, default=""),
+    field("policy", STRING),
+    optional("filesToBeDeletedPerPartition", mapping(array(STRING))),
     _VERSION,
-    _optional("filePathsToBeDeletedPerPartition", _map(_array(_CLEAN_FILE))),
-    _optional("partitionsToBeDeleted", _array(_STRING)),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("filePathsToBeDeletedPerPartition", mapping(array(_CLEAN_FILE))),
+    optional("partitionsToBeDeleted", array(STRING)),
+    optional("extraMetadata", mapping(STRING)),
     namespace=NAMESPACE,
 )
 """A requested clean."""
 
-_CLEAN_PARTITION = _record(
+_CLEAN_PARTITION = record(
     "HoodieCleanPartitionMetadata",
-    _field("partitionPath", _STRING),
-    _field("policy", _STRING),
-    _field("deletePathPatterns", _array(_STRING)),
-    _field("successDeleteFiles", _array(_STRING)),
-    _field("failedDeleteFiles", _array(_STRING)),
-    _optional("isPartitionDeleted", "boolean"),
+    field("partitionPath", STRING),
+    field("policy", STRING),
+    field("deletePathPatterns", array(STRING)),
+    field("successDeleteFiles", array(STRING)),
+    field("failedDeleteFiles", array(STRING)),
+    optional("isPartitionDeleted", "boolean"),
 )
 
-CLEAN_METADATA: Final = _record(
+CLEAN_METADATA: Final = record(
     "HoodieCleanMetadata",
-    _field("startCleanTime", _STRING),
-    _field("timeTakenInMillis", "long"),
-    _field("totalFilesDeleted", "int"),
-    _field("earliestCommitToRetain", _STRING),
-    _field("lastCompletedCommitTimestamp", _STRING, default=""),
-    _field("partitionMetadata", _map(_CLEAN_PARTITION)),
+    field("startCleanTime", STRING),
+    field("timeTakenInMillis", "long"),
+    field("totalFilesDeleted", "int"),
+    field("earliestCommitToRetain", STRING),
+    field("lastCompletedCommitTimestamp", STRING, default=""),
+    field("partitionMetadata", mapping(_CLEAN_PARTITION)),
     _VERSION,
-    _optional("bootstrapPartitionMetadata", _map("HoodieCleanPartitionMetadata")),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("bootstrapPartitionMetadata", mapping("HoodieCleanPartitionMetadata")),
+    optional("extraMetadata", mapping(STRING)),
     namespace=NAMESPACE,
 )
 """A completed clean."""
 
-_INDEX_PARTITION = _record(
+_INDEX_PARTITION = record(
     "HoodieIndexPartitionInfo",
     _VERSION,
-    _optional("metadataPartitionPath", _STRING),
-    _optional("indexUptoInstant", _STRING),
-    _optional("extraMetadata", _map(_STRING)),
+    optional("metadataPartitionPath", STRING),
+    optional("indexUptoInstant", STRING),
+    optional("extraMetadata", mapping(STRING)),
     namespace=NAMESPACE,
 )
 
-INDEX_PLAN: Final = _record(
-    "HoodieIndexPlan", _VERSION, _optional("indexPartitionInfos", _array(_INDEX_PARTITION)), namespace=NAMESPACE
+INDEX_PLAN: Final = record(
+    "HoodieIndexPlan", _VERSION, optional("indexPartitionInfos", array(_INDEX_PARTITION)), namespace=NAMESPACE
 )
 """A requested indexing."""
 
-INDEX_COMMIT_METADATA: Final = _record(
+INDEX_COMMIT_METADATA: Final = record(
     "HoodieIndexCommitMetadata",
     _VERSION,
-    _optional("operationType", _STRING),
-    _optional("indexPartitionInfos", _array(_INDEX_PARTITION)),
+    optional("operationType", STRING),
+    optional("indexPartitionInfos", array(_INDEX_PARTITION)),
     namespace=NAMESPACE,
 )
 """A completed indexing."""

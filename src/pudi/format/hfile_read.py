@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.format.avro_bytes import cut
+from pudi.format.avro_values import cut
 from pudi.format.hfile_blocks import (
     DATA,
     FILE_INFO,
@@ -22,16 +22,18 @@ from pudi.format.hfile_blocks import (
     META,
     ROOT_INDEX,
     TRAILER_SIZE,
+    BadEntries,
+    Entries,
     IndexEntries,
     Source,
     Trailer,
     decode_block,
     decode_info,
     decode_trailer,
+    find_entries,
     leaf_entries,
     root_entries,
 )
-from pudi.format.hfile_entries import BadEntries, Entries, find_entries
 
 Read = Callable[[int, int], bytes]
 """Bytes of a file: offset and length in; exactly as many bytes out."""

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from pudi.config import WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, naming
-from pudi.format.avro_bytes import BadAvro, cut
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
+from pudi.format.avro_values import BadAvro, cut
 from pudi.format.bloom import DYNAMIC_V0, BloomFilter, BloomOptions
-from pudi.format.hfile_entries import Entries
+from pudi.format.hfile_blocks import Entries
 from pudi.format.hfile_read import HFileReader
 from pudi.format.hfile_write import BLOCK_BYTES, encode_hfile
 from pudi.schema import avro_to_arrow

@@ -18,7 +18,9 @@ from pudi.format.avro_encode import join
 from pudi.format.hfile_blocks import (
     CODECS,
     DATA,
+    FAMILY,
     FILE_INFO,
+    LEAST,
     META,
     ROOT_INDEX,
     IndexEntries,
@@ -29,7 +31,6 @@ from pudi.format.hfile_blocks import (
     encode_root,
     encode_trailer,
 )
-from pudi.format.hfile_entries import FAMILY, LEAST
 
 BLOCK_BYTES = 1 << 20
 """Uncompressed bytes of a block (hoodie.hfile.block.size, and of every HFile block of a log)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pudi.format.marker_names import IOType, MarkerName
+from pudi.format.names import IOType, MarkerName
 
 HOODIE_DIR: Final = ".hoodie"
 """Everything about the table that is not data."""

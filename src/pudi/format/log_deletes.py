@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import NotSupportedError
-from pudi.format.avro_bytes import BadAvro, Records, cut, decimals, varints
+from pudi.format.avro_values import BadAvro, Records, cut, decimals, varints
 from pudi.format.kryo_deletes import BadKryo, ordering_values, read_java_deletes
 from pudi.format.log_block import LogBlock
 

@@ -18,7 +18,7 @@ from typing import Any
 from pudi.config import LockSettings
 from pudi.context import Context, Timer
 from pudi.errors import InvalidArgumentError, SetupError, UnavailableError, cause_text
-from pudi.format.hash_id import path_hash
+from pudi.format.hashes import path_hash
 from pudi.locks.lock_provider import LockProvider
 
 _log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 from pudi.config import LockSettings
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, SetupError, UnavailableError, cause_text
-from pudi.format.hash_id import path_hash
+from pudi.format.hashes import path_hash
 from pudi.locks.lock_provider import LockProvider
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, naming
-from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_rows import read_records
+from pudi.format.avro_values import BadAvro, Records
 from pudi.metadata.records import RECORD_SCHEMA
 
 _DEFAULTS: dict[str, object] = {"isTightBound": False, "fileIdEncoding": 0}

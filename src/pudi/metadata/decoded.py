@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
-from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pudi.errors import naming
-from pudi.format.avro_bytes import BadAvro
-from pudi.format.hfile import open_bytes
+from pudi.format.avro_values import BadAvro
+from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
-from pudi.format.hash_id import md5_hash, xx_hash
-from pudi.format.java_hash import hash_code, portions
+from pudi.format.hashes import hash_code, md5_hash, portions, xx_hash
 from pudi.metadata.records import partition_identifier
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"

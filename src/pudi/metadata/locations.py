@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, naming
-from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_file import RecordSchema, encode_avro
 from pudi.format.avro_rows import read_records
+from pudi.format.avro_values import BadAvro, Records
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.records import RECORD_AVRO, RECORD_SCHEMA, RecordType
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 
-from pudi.format.avro_bytes import BadAvro
+from pudi.format.avro_values import BadAvro
 from pudi.metadata.few_stats import Stat
 from pudi.metadata.records import RecordType
 from pudi.metadata.value_types import ValueType

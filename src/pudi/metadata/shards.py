@@ -18,7 +18,7 @@ from pudi.config import MetadataOptions
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
-from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
 from pudi.format.metadata_partitions import RECORD_INDEX, group_id

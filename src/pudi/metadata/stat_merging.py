@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.expr import Cast, CastKind, Column, cast_kind, evaluate
-from pudi.format.avro_bytes import BadAvro
+from pudi.format.avro_values import BadAvro
 from pudi.metadata.stat_records import STATS
 from pudi.metadata.stat_values import typed, untyped
 from pudi.metadata.value_types import ValueType, leaf_type, value_type

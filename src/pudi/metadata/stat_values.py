@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.format.avro_bytes import Records, decimals
 from pudi.format.avro_encode import decimal_cells, sized_decimals
+from pudi.format.avro_values import Records, decimals
 from pudi.metadata.value_types import ValueType, arrow_type
 
 

@@ -15,7 +15,7 @@ from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
 from pudi.format import METADATA_DIR, TIMELINE_FOLDER
-from pudi.format.hfile import HFileReader
+from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.metadata.decode import decode_entries

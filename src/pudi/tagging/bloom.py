@@ -15,7 +15,7 @@ from pudi.context import Storage
 from pudi.errors import NotSupportedError
 from pudi.filegroup import AnyBaseFile, FileSlice, has_above_ffff, open_base_file
 from pudi.format import BloomFilter
-from pudi.format.bloom_probe import BloomProbe
+from pudi.format.bloom import BloomProbe
 from pudi.tagging.simple import find_in, locate_in
 
 Int64 = npt.NDArray[np.int64]

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
 from pudi.format import CONSISTENT_HASHING_DIR, bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
+from pudi.format.hashes import Int64, Texts, UInt32, portions, xxh32
 from pudi.format.hashing import Ring
-from pudi.format.java_hash import Int64, Texts, UInt32, portions
-from pudi.format.xxh32 import xxh32
 
 _BASE = np.uint32(31)
 _NULL, _EMPTY = "__null__", "__empty__"

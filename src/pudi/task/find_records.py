@@ -17,7 +17,7 @@ from pudi.expr import Expr, evaluate
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import METADATA_DIR, parse_data_file
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY
-from pudi.format.hfile import HFileReader, open_bytes
+from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema, decode_in_parts
 from pudi.format.log_deletes import decode_deletes

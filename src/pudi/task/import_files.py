@@ -21,7 +21,7 @@ from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.filegroup import has_above_ffff
 from pudi.filegroup.foreign import ForeignFile
 from pudi.format import BloomBuilder, WriteStat, footer_metadata, new_file_id, write_token
-from pudi.format.java_hash import portions
+from pudi.format.hashes import portions
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError, assemble
 from pudi.metadata.keys import shard_of
 from pudi.plan import FileTask, WriteSpec

@@ -11,9 +11,8 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, read_content, virtual_keys
 from pudi.format.log_block import BlockKind, Header, LogBlock
-from pudi.format.log_data import decode_in_parts
+from pudi.format.log_data import decode_in_parts, decode_positions
 from pudi.format.log_deletes import decode_deletes
-from pudi.format.record_positions import decode_positions
 from pudi.merge import Versions
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY, FieldNames, conform_read

@@ -13,7 +13,7 @@ from pudi.errors import ConflictError, TableExistsError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
-from pudi.format.hfile import encode_hfile
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of

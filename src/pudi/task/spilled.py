@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pudi.format.java_hash import portions
+from pudi.format.hashes import portions
 from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
 from pudi.storage import temporary_errors, temporary_file

@@ -32,7 +32,7 @@ from pudi.format import (
     parse_instant_file,
     parse_log_file,
 )
-from pudi.format.archive_convert import history_entry, history_row
+from pudi.format.archive import history_entry, history_row
 from pudi.format.layout import ARCHIVE_FILE_ID, HISTORY_VERSION, MERGE_ARCHIVE_PLAN, MOVED, SCHEMA_DIR
 from pudi.storage import stamp
 from pudi.timeline.archive import HistoryArchive, LogArchive

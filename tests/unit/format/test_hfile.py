@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pudi.format.hfile import HFileReader, encode_hfile, open_bytes
+from pudi.format.hfile_read import HFileReader, open_bytes
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, decode_blocks
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.format import hfile_blocks as blocks
-from pudi.format.avro_bytes import Records
-from pudi.format.hfile import HFileReader, encode_hfile, open_bytes
-from pudi.format.hfile_entries import FAMILY, _side_by_side, _walk, find_entries
+from pudi.format.avro_values import Records
+from pudi.format.hfile_blocks import FAMILY, _side_by_side, _walk, find_entries
+from pudi.format.hfile_read import HFileReader, open_bytes
+from pudi.format.hfile_write import encode_hfile
 
 Pairs = dict[bytes, bytes]
 

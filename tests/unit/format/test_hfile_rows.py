@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
-from pudi.format.hfile import open_bytes
+from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import encode_rows, read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
 from pudi.format.log_data import decode_data

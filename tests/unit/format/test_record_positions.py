@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format.log_block import BlockKind, Header, decode_blocks
-from pudi.format.log_data import decode_data
+from pudi.format.log_data import decode_data, decode_positions, encode_positions
 from pudi.format.log_deletes import decode_deletes
 from pudi.format.names import parse_base_file, parse_log_file
-from pudi.format.record_positions import decode_positions, encode_positions
 from support.golden import Golden
 
 SOME = st.sets(st.integers(0, 2**31 - 1) | st.integers(0, 200_000), max_size=40)

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.errors import NotSupportedError, SchemaError
-from pudi.format.avro_bytes import BadAvro, Records
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
+from pudi.format.avro_values import BadAvro, Records
 from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA
 from pudi.metadata.records import META_FIELDS
 from pudi.schema import avro_to_arrow

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.errors import CorruptError
-from pudi.format.avro_bytes import BadAvro
+from pudi.format.avro_values import BadAvro
 from pudi.format.delete_encode import encode_deletes
-from pudi.format.hfile import encode_hfile
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA, RecordType, column_stats_records, deleted_stats
 from pudi.metadata.changes import encode_changes, files_changes

@@ -16,7 +16,8 @@ from pudi.client.meta_client import MetaClient
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
 from pudi.format import parse_base_file, parse_log_file
-from pudi.format.hfile import encode_hfile, open_bytes
+from pudi.format.hfile_read import open_bytes
+from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.indexes.record_index.changes import open_shards
 from pudi.metadata.locations import decode_locations, encode_location
