@@ -45,7 +45,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import avro_to_arrow, with_text_columns_text, without_meta_fields
 from pudi.storage import StorageBelow, delete_for_good, open_storage, synced
 from pudi.timeline import Instant, InstantTimes, Timeline, TimelineStore
-from pudi.timeline.moved import refuse_layout
+from pudi.timeline.guards import refuse_layout
 
 if TYPE_CHECKING:
     from pudi.metrics import metered as metrics

@@ -20,7 +20,7 @@ from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant
-from pudi.timeline.taken import taken_for_dead
+from pudi.timeline.guards import taken_for_dead
 
 
 def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:

@@ -2,11 +2,11 @@
 
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, has_above_ffff
+from pudi.filegroup.clean_history import has_overtaken
 from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
 from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOptions
-from pudi.filegroup.history import FileGroup, SliceFiles
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import (
     LogScope,
@@ -18,21 +18,22 @@ from pudi.filegroup.log_scan import (
     visible_blocks,
 )
 from pudi.filegroup.markers import Markers
-from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
-from pudi.filegroup.overtaken import has_overtaken
-from pudi.filegroup.path_columns import (
+from pudi.filegroup.missing_columns import (
     PartitionedStorage,
     PathColumnReader,
     PathColumns,
+    VirtualKeyReader,
     partitioned,
     path_columns,
+    virtual_keys,
 )
+from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
 from pudi.filegroup.portions import in_portions
+from pudi.filegroup.slice_history import FileGroup, SliceFiles
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
-from pudi.filegroup.unmarked import unmarked_files, unmarked_logs
+from pudi.filegroup.unlisted_files import unmarked_files, unmarked_logs
 from pudi.filegroup.view import FileSystemView, Replacements
-from pudi.filegroup.virtual import VirtualKeyReader, virtual_keys
 
 __all__ = [
     "HFILE_EXTENSION",

@@ -23,8 +23,7 @@ from pudi.filegroup.basefile_encode import (
     nan_free,
     parquet_writer,
 )
-from pudi.filegroup.chunk_reading import read_chunk_footer, read_ranges
-from pudi.filegroup.opening import open_whole
+from pudi.filegroup.opening import open_whole, read_chunk_footer, read_ranges
 from pudi.filegroup.slices import BaseFile
 from pudi.format import (
     BloomBuilder,

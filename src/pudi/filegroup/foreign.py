@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, model_footer
-from pudi.filegroup.chunk_reading import read_chunk_footer, read_ranges
+from pudi.filegroup.opening import read_chunk_footer, read_ranges
 from pudi.format.parquet_chunks import (
     CODECS,
     MovedChunk,

@@ -10,11 +10,9 @@ from pudi.context import Storage
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileBaseWriter, HFileOptions
+from pudi.filegroup.missing_columns import PathColumnReader, StoredReader, VirtualKeyReader, path_columns, values_of
 from pudi.filegroup.orcfile import ORC_EXTENSION, OrcBaseWriter, OrcFileReader, OrcOptions
-from pudi.filegroup.path_columns import PathColumnReader, path_columns, values_of
 from pudi.filegroup.slices import BaseFile
-from pudi.filegroup.virtual import VirtualKeyReader
-from pudi.filegroup.wrapped import StoredReader
 from pudi.format import BaseFileName
 from pudi.schema import META_FIELDS, without_columns_text
 

@@ -5,22 +5,69 @@ belongs to one of its blocks. In layout 1 the name carries the slice's base inst
 written to the file; dead writers may have left byte ranges that are not blocks. Readers skip such a range if the
 statistics of all completed instants show that none of them wrote any of its bytes. Upgraded tables have files of layout
 1: the statistics of commits tell the kind of a file, not the table's version.
+
+Headers of blocks have no checksum: a flipped bit in a header's key makes another header of it, and the block says
+something else. So each header must be one that a block of its kind has.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.committed_logs import Claims, CommittedLogs
-from pudi.filegroup.log_headers import check_headers
 from pudi.filegroup.slices import UNNAMED, LogFile
-from pudi.format import Layout
+from pudi.format import Layout, is_instant_time
 from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog, decode_blocks
 from pudi.format.timeline_rules import rules_of
+
+_POSITIONS = re.compile(r"[A-Za-z0-9+/]{10,}={0,2}")
+_IDENTIFIER = re.compile(r"\d{0,9}(,\d{0,9})*")
+
+_OF_COMMANDS = (Header.TARGET_INSTANT_TIME, Header.COMMAND_BLOCK_TYPE)
+
+
+def check_headers(block: LogBlock) -> None:
+    """Refuse a block with headers that its writer can't have written.
+
+    Raises:
+        CorruptError: a header is there, lacking, or of a form, that blocks of the kind can't have.
+    """
+    headers = block.headers
+    if block.kind is BlockKind.COMMAND:
+        if any(key not in headers for key in _OF_COMMANDS):
+            raise block.corrupt("doesn't say what the command is")
+    elif any(key in headers for key in _OF_COMMANDS):
+        raise block.corrupt("has a header that only commands have")
+    if (block.kind.is_data or block.kind is BlockKind.CDC) and Header.SCHEMA not in headers:
+        raise block.corrupt("has no schema")
+    for key, text in headers.items():
+        if not _is_credible(key, text):
+            raise block.corrupt(f"has a header {key.name} that can't be one: {text[:40]!r}")
+
+
+def _is_credible(key: Header, text: str) -> bool:
+    """Whether a text can be a header's; where Hudi sets no form, any can."""
+    if key in {Header.INSTANT_TIME, Header.TARGET_INSTANT_TIME}:
+        return text.isascii() and text.isdigit()
+    if key is Header.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS:
+        return is_instant_time(text)
+    if key is Header.COMPACTED_BLOCK_TIMES:
+        return all(each.isascii() and each.isdigit() for each in text.split(","))
+    if key is Header.IS_PARTIAL:
+        return text.lower() in {"true", "false"}
+    if key is Header.SCHEMA:
+        return text.lstrip()[:1] in {"{", '"', "["}
+    if key is Header.RECORD_POSITIONS:
+        return len(text) % 4 == 0 and _POSITIONS.fullmatch(text) is not None
+    if key is Header.BLOCK_IDENTIFIER:
+        return _IDENTIFIER.fullmatch(text) is not None
+    return True
+
 
 _log = logging.getLogger(__name__)
 

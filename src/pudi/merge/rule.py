@@ -1,7 +1,8 @@
-"""Rule for choosing and mixing the versions of a record, as one picklable value."""
+"""Rule for choosing and mixing the versions of a record, as one picklable value, made of a table's configuration."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -9,9 +10,12 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
+from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, merge_semantics
+from pudi.errors import MergerError
 from pudi.merge.deletes import delete_columns, delete_mask
-from pudi.merge.mergers import MergeContext, RecordMerger
+from pudi.merge.mergers import MergeContext, RecordMerger, registered_for_payload, registered_merger
 from pudi.merge.ordering import column_of, comparable_columns, greater_and_equal, is_default
+from pudi.schema import avro_to_arrow, without_meta_fields
 
 
 class MergeMode(str, Enum):
@@ -145,3 +149,83 @@ class MergeRule:
             schema: the table's columns.
         """
         return MergeContext(schema, self.ordering_fields, dict(self.properties))
+
+
+def merge_rule(
+    config: TableConfig, resolved: Options | None = None, *, table: str = "", avro_schema: str | None = None
+) -> MergeRule:
+    """Return the rule by which writers, compactions and readers merge the table's records.
+
+    Args:
+        config: the table's configuration.
+        resolved: options of the call; they never override the table's persisted settings.
+        table: location of the table's root, for messages.
+        avro_schema: the table's Avro schema as JSON: its columns are those that a merger sees, and its defaults count
+            for IGNORE_DEFAULTS; where it isn't given, the one that the table was made with.
+
+    Raises:
+        NotSupportedError: the table names a payload class that pudi doesn't know, and no merger is registered for it.
+        MergerError: no merger is registered with the table's strategy id.
+    """
+    check_mergeable(config, table)
+    merges = merge_semantics(config)
+    merger = None
+    if merges.mode == MergeMode.CUSTOM.value:
+        identifier = str(merges.strategy_id)
+        by_class = merges.payload_class
+        merger = registered_merger(identifier) if by_class is None else registered_for_payload(by_class)
+        if merger is None:
+            raise MergerError(
+                f"the table's records are merged by the merger with strategy id {identifier}, which is not registered: "
+                "call pudi.register_merger with it first",
+                table=table or None,
+            )
+    return MergeRule(
+        MergeMode(merges.mode),
+        merges.ordering_fields,
+        config.delete_marker,
+        partial_update=None if merges.partial_update is None else PartialUpdate(merges.partial_update),
+        unavailable=merges.unavailable,
+        defaults=_defaults(config, merges, avro_schema or config.create_schema),
+        merger=merger,
+        properties=merges.properties,
+        columns=None if merger is None else _columns(avro_schema or config.create_schema),
+        key_fields=tuple(name for name in config.record_key_fields if "." not in name),
+        batches_by_order=merges.batches_by_order,
+        deletes_win=merges.deletes_win,
+        binlog=merges.binlog,
+    )
+
+
+def _columns(avro_schema: str | None) -> pa.Schema | None:
+    return without_meta_fields(avro_to_arrow(avro_schema)) if avro_schema else None
+
+
+_CACHED = range(-128, 128)
+"""Integers that Java caches as one object each."""
+
+
+def _defaults(
+    config: TableConfig, merges: MergeSemantics, avro_schema: str | None
+) -> tuple[tuple[str, bool | int | float | str], ...]:
+    """Defaults other than null that a value can equal, by column.
+
+    Version 9 compares references (PartialUpdateHandler.reconcileDefaultValues): only small whole numbers and truth
+    values are ever the same. Payload classes compare values (OverwriteWithLatestAvroPayload.overwriteField), but
+    PartialUpdateAvroPayload, to which null alone is one.
+    """
+    if merges.partial_update != PartialUpdate.IGNORE_DEFAULTS.value or not avro_schema:
+        return ()
+    by_payload = config.version < 9
+    if by_payload and merges.mode == MergeMode.EVENT_TIME.value:
+        return ()
+    found = []
+    for declared in json.loads(avro_schema).get("fields", ()):
+        default, kinds = (
+            declared.get("default"),
+            declared["type"] if isinstance(declared["type"], list) else [declared["type"]],
+        )
+        plain = kinds[0] in {"int", "long", "boolean"} or (by_payload and kinds[0] in {"float", "double", "string"})
+        if plain and default is not None and (by_payload or default in {True, False} or default in _CACHED):
+            found.append((declared["name"], default))
+    return tuple(found)

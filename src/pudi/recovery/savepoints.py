@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pudi.client.meta_client import MetaClient
 from pudi.commit.rollback import finish_rollbacks
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
-from pudi.filegroup.cleaned import cleans_after, retained_text
+from pudi.filegroup.clean_history import cleans_after, retained_text
 from pudi.format import Action, State
 from pudi.format.recovery import encode_savepoint
 from pudi.storage import delete_for_good

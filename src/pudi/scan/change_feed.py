@@ -17,7 +17,7 @@ from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.expr import bind_where
 from pudi.filegroup import PathColumns, path_columns
-from pudi.filegroup.retained import naming_retained
+from pudi.filegroup.clean_history import naming_retained
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.plan.read import list_columns

@@ -9,7 +9,7 @@ from pudi.client import MetaClient
 from pudi.client.lost_instants import refuse_losses
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
-from pudi.filegroup.past import PastSlices
+from pudi.filegroup.slice_history import PastSlices
 from pudi.format import CommitMetadata, LogFileName, WriteStat, parse_data_file
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangeSplit

@@ -8,7 +8,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from pudi.client import MetaClient
-from pudi.filegroup.retained import naming_retained
+from pudi.filegroup.clean_history import naming_retained
 
 
 def stream_naming_retained(meta: MetaClient, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:

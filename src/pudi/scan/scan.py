@@ -14,7 +14,7 @@ from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import NotSupportedError
 from pudi.filegroup import PathColumns, open_base_file, path_columns
-from pudi.filegroup.retained import naming_retained
+from pudi.filegroup.clean_history import naming_retained
 from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
 from pudi.scan.lazy_rows import LazyRows

@@ -20,7 +20,7 @@ from pudi.client.lost_instants import refuse_losses
 from pudi.config import Options
 from pudi.errors import NotFoundError, NotSupportedError, naming
 from pudi.filegroup import FileSlice
-from pudi.filegroup.cleaned import Cleaned, cleans_after, retained_text
+from pudi.filegroup.clean_history import Cleaned, cleans_after, retained_text
 from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read

@@ -9,7 +9,7 @@ from pudi.client import MetaClient
 from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice, FileSystemView, StorageListing
-from pudi.filegroup.unnamed import NamedFiles, unnamed_files
+from pudi.filegroup.unlisted_files import NamedFiles, unnamed_files
 from pudi.format import METADATA_DIR
 from pudi.format.metadata_partitions import (
     FILES,

@@ -4,8 +4,7 @@ from pudi.timeline.archive import open_archive
 from pudi.timeline.archiving import archive
 from pudi.timeline.instant import NO_COMMIT, WRITE_ACTIONS, Instant, day_before, parse_time
 from pudi.timeline.instant import next_instant as new_instant
-from pudi.timeline.place import TimelinePlace
-from pudi.timeline.store import TimelineStore
+from pudi.timeline.store import TimelinePlace, TimelineStore
 from pudi.timeline.timeline import Timeline
 from pudi.timeline.times import InstantTimes, register_time_generator
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from types import TracebackType
 from typing import Any
 
 from pudi.context import Context, Lock, OneProcessLock, Storage
@@ -35,16 +36,31 @@ from pudi.format import (
 from pudi.format.timeline_rules import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
-from pudi.timeline.clock_check import ClockCheck
-from pudi.timeline.flush import written_files
+from pudi.timeline.cache import ListedTimeline, RecentCommits
+from pudi.timeline.guards import ClockCheck, note_own, refuse_moved, refuse_moving, refuse_strangers, refuse_taken
 from pudi.timeline.instant import WRITE_ACTIONS, Instant
-from pudi.timeline.listed import ListedTimeline
-from pudi.timeline.moved import refuse_moved, refuse_moving
-from pudi.timeline.recent import RecentCommits
-from pudi.timeline.strangers import note_own, refuse_strangers
-from pudi.timeline.taken import refuse_taken
 from pudi.timeline.timeline import Timeline
 from pudi.timeline.times import InstantTimes
+
+
+def written_files(content: bytes | CommitMetadata) -> list[str]:
+    """Paths of the files that a commit says it wrote.
+
+    Other actions name none here: few as they write, they make it safe as they do.
+
+    Args:
+        content: what the completed instant's file is going to say.
+    """
+    if not isinstance(content, CommitMetadata):
+        return []
+    written: dict[str, None] = {}
+    for stats in content.partition_to_write_stats.values():
+        for stat in stats:
+            if stat.path:
+                written[stat.path] = None
+            written |= dict.fromkeys(stat.cdc_stats or ())
+    return list(written)
+
 
 _log = logging.getLogger(__name__)
 
@@ -402,3 +418,44 @@ class TimelineStore:
     def path(self, instant: Instant, state: State | None = None) -> str:
         """Path of an instant's timeline file, by default that of its own state."""
         return f"{self.folder}/{instant.file_name(state)}"
+
+
+class _NoLock:
+    """The lock of a timeline that is only read."""
+
+    def __enter__(self) -> _NoLock:
+        raise AssertionError("tasks change no timeline")
+
+    def verify(self) -> None:
+        """Never asked for."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePlace:
+    """Location of a table's timeline; picklable.
+
+    Attributes:
+        folder: its folder, relative to the table's root.
+        history: the folder of the archived history.
+        timezone: the zone of instants.
+        layout: the timeline's layout.
+    """
+
+    folder: str
+    history: str
+    timezone: TimelineZone
+    layout: Layout
+
+    @classmethod
+    def of(cls, store: TimelineStore) -> TimelinePlace:
+        """Return where a timeline is."""
+        return cls(store.folder, store.history, store.timezone_name, store.layout)
+
+    def open(self, storage: Storage) -> TimelineStore:
+        """Return the timeline of a table's files, for reading."""
+        return TimelineStore(storage, self.folder, self.history, self.timezone, Context(), _NoLock(), self.layout)

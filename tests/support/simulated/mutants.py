@@ -305,7 +305,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a writer that was rolled back completes",
         (
-            "pudi.timeline.taken:refuse_taken",
+            "pudi.timeline.guards:refuse_taken",
             "if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:",
             "if False:",
         ),
@@ -314,7 +314,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a writer completes although its rollback has begun",
-        ("pudi.timeline.taken:refuse_taken", "if target is not None and", "if False and"),
+        ("pudi.timeline.guards:refuse_taken", "if target is not None and", "if False and"),
         wants=_towards("left for dead"),
     ),
     _mutant(

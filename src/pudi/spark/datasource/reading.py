@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pudi.engine.spark.session import prepare_worker, struct_type
 from pudi.errors import NotSupportedError, SchemaError
 from pudi.filegroup import PathColumns, partitioned
-from pudi.filegroup.retained import naming_retained_in
+from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.changes import ChangePlan
 from pudi.scan.change_feed import ChangeFeed
