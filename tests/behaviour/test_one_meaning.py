@@ -133,6 +133,9 @@ ON_SPARK = [
 SETTINGS = {
     "Shanghai": {"spark.sql.session.timeZone": "Asia/Shanghai"},
     "raw texts": {"spark.sql.parser.escapedStringLiterals": "true"},
+    "quoted names": {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
+    "case": {"spark.sql.caseSensitive": "true"},
+    "any type": {"spark.sql.storeAssignmentPolicy": "LEGACY"},
     "ANSI": {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "America/New_York"},
 }
 
@@ -183,8 +186,25 @@ def test_on_spark(tmp_path: Path, spark: Any, settings: None, request: pytest.Fi
         found = pudi.spark.sql(spark, text.format(t=f"hudi.`{table.path}`"))
         return [row.id for row in found.select("id").collect()] if "id" in found.columns else found.collect()
 
-    ansi = "ANSI" in request.node.name
-    check(tmp_path, [each for each in ON_SPARK if not (ansi and each in {"s = 10", "b = 1"})], sql)
+    ansi = "ANSI" in request.node.name or "quoted" in request.node.name
+    conditions = [each for each in ON_SPARK if not (ansi and each in {"s = 10", "b = 1"})]
+    if "quoted" in request.node.name:
+        conditions += ["\"s\" = 'SS'", '"id" > 7 AND "s" IS NOT NULL']
+    if "case" in request.node.name:
+        conditions.remove("S = 'SS'")
+        for verb in ("SELECT id FROM {t}", "DELETE FROM {t}", "UPDATE {t} SET v = 'x'"):
+            with pytest.raises(Exception, match=r"(?i)cannot be resolved|no column"):
+                sql(f"{verb} WHERE S = 'SS'", pudi.create(tmp_path / verb[:6], SCHEMA, record_key="id"))
+    check(tmp_path, conditions, sql)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("settings", ["any type"], indirect=True)
+def test_an_insert_stores_by_the_rules_of_ansi_alone(tmp_path: Path, spark: Any, settings: None) -> None:
+    table = pudi.create(tmp_path / "t", {"id": "int", "n": "int"}, record_key="id")
+    with pytest.raises(pudi.InvalidArgumentError, match="CAST it in the query"):
+        pudi.spark.sql(spark, f"INSERT INTO hudi.`{table.path}` VALUES (1, '7')").collect()
+    assert table.scan(["id"]).to_arrow().num_rows == 0
 
 
 @pytest.mark.spark
@@ -200,6 +220,22 @@ def test_a_point_in_time_that_is_set_is_the_session_s(tmp_path: Path, spark: Any
         spark.conf.set("spark.sql.session.timeZone", zone)
     noon = dt.datetime(2024, 1, 1, 4, tzinfo=dt.timezone.utc)
     assert table.scan(["id", "t"]).to_arrow().sort_by("id").to_pylist() == [{"id": 1, "t": noon}, {"id": 2, "t": noon}]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("value", ["TIMESTAMP '2024-01-01 12:00:00'", "'2024-01-01 12:00:00'"])
+def test_a_partition_s_moment_is_the_session_s(tmp_path: Path, spark: Any, value: str) -> None:
+    table = pudi.create(tmp_path / "t", {"id": "int", "t": "timestamp"}, record_key="id", partition_by="t")
+    name, zone = f"hudi.`{table.path}`", spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Shanghai")
+    try:
+        pudi.spark.sql(spark, f"INSERT INTO {name} PARTITION (t = {value}) SELECT 1").collect()
+        noon = dt.datetime(2024, 1, 1, 4, tzinfo=dt.timezone.utc)
+        assert table.scan(["id", "t"]).to_arrow().to_pylist() == [{"id": 1, "t": noon}]
+        pudi.spark.sql(spark, f"ALTER TABLE {name} DROP PARTITION (t = {value})").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert table.scan(["id"]).to_arrow().num_rows == 0
 
 
 @pytest.mark.spark

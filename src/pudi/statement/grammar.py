@@ -15,6 +15,7 @@ from pudi.statement import definitions
 from pudi.statement.foreign import read_foreign
 from pudi.statement.reader import Reader
 from pudi.statement.tree import (
+    TIME_ZONE,
     Argument,
     Attach,
     Call,
@@ -286,11 +287,12 @@ def _set(reader: Reader) -> Statement | None:
     reader.need("SET")
     if not reader.more:
         return SetOption(None)
-    if reader.word() in {"TIME", "CATALOG", "VARIABLE", "VAR", "-"}:
+    if reader.word() in {"CATALOG", "VARIABLE", "VAR", "-"}:
         return None
+    zone = reader.takes("TIME", "ZONE")
     rest = reader.text[reader.at : reader.end]
     reader.position = len(reader.tokens)
-    key, equals, value = (part.strip() for part in rest.partition("="))
+    key, equals, value = (TIME_ZONE, "=", rest) if zone else (part.strip() for part in rest.partition("="))
     if value[:1] in {"'", '"'} and value[-1:] == value[:1]:
         value = value[1:-1]
     return SetOption(key.strip("`"), value if equals else None)

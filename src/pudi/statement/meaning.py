@@ -28,11 +28,13 @@ from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, 
 from pudi.plan.merge_names import MergeNames
 from pudi.statement.host import Host
 from pudi.statement.names import conjuncts
+from pudi.statement.tree import TIME_ZONE
 
 _READ_DIFFERENTLY = re.compile(r"[\"\\]|\$\{|--|/\*")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?", re.ASCII)
-_UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "GMT+00:00"})
+UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "GMT+00:00"})
+"""Names of the time zone without an offset, in upper case."""
 _SAFE_DIGITS = 15
 """Decimals of so many digits become the same double everywhere."""
 _MAX_PRECISION = 28
@@ -180,7 +182,7 @@ class _Shared:
     def __init__(self, schema: pa.Schema, host: Host) -> None:
         self._schema = schema
         local = host.spark is None
-        self._utc = local or str(host.settings.get("spark.sql.session.timeZone")).upper() in _UTC
+        self._utc = local or str(host.settings.get(TIME_ZONE)).upper() in UTC
         self._ansi = local or str(host.settings.get("spark.sql.ansi.enabled")).lower() == "true"
 
     def condition(self, expr: Expr) -> bool:

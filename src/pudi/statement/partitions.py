@@ -44,11 +44,23 @@ def _constant(session: Session, table: Table, value: Text, kind: pa.DataType) ->
             return pa.scalar(text.strip()).cast(kind).as_py()
         except pa.ArrowInvalid as error:
             raise wrong(session.text, value.at, f"{text!r} is no {kind}") from error
+    if pa.types.is_timestamp(kind) and session.host.spark is not None:
+        return _moment(session, value, kind)
     with session.at(value):
         bound = bind_value(parse(value.text), table.schema, kind)
     if not isinstance(bound, Literal):
         raise wrong(session.text, value.at, "the value of a partition column is a constant")
     return bound.value
+
+
+def _moment(session: Session, value: Text, kind: pa.DataType) -> object:
+    """Return a moment in the session's time zone, as the engine reads it."""
+    query = Text(f"SELECT unix_micros(CAST(({value.text}) AS TIMESTAMP)) AS micros", value.at)
+    with session.at(value):
+        micros = session.host.query(query, [], []).first()[0]
+    if micros is None and value.text.strip().upper() != "NULL":
+        raise wrong(session.text, value.at, f"{value.text} is no {kind}")
+    return pa.scalar(micros, pa.timestamp("us", kind.tz)).cast(kind).as_py()
 
 
 def _check_once(session: Session, partition: Partition) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.config import option
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
 from pudi.statement import changes, inserts, shows, tables
 from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
-from pudi.statement.host import Host, Rows
+from pudi.statement.host import Host
 from pudi.statement.session import Session
+from pudi.statement.settings import set_option
 from pudi.statement.tree import (
     Alter,
     Attach,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 else:
     procedures = lazy_module("pudi.statement.procedures.call")
 
-_OWN = ("hoodie.", "pudi.")
-
 
 def run(host: Host, text: str) -> Any:
     """Run a statement of Hudi's Spark SQL.
@@ -65,21 +63,6 @@ def run(host: Host, text: str) -> Any:
 
 def _query(session: Session, statement: Query) -> Any:
     return session.query(statement.text)
-
-
-def _set(session: Session, statement: SetOption) -> Any:
-    key, value = statement.key, statement.value
-    own = key is not None and key.startswith(_OWN)
-    if key is None or not (own or session.host.spark is None):
-        return session.host.query(Text(session.text, 0), [], [])
-    if value is not None:
-        if not key.startswith("pudi.sql.") and own:
-            with session.at(0):
-                option(key)
-        session.host.settings.set(key, value)
-    shown = session.host.settings.get(key)
-    rows = Rows.table((("key", "string"), ("value", "string")), [(key, shown if shown is not None else "<undefined>")])
-    return session.host.result(rows)
 
 
 def _attach(session: Session, statement: Attach) -> Any:
@@ -126,7 +109,7 @@ def _call(session: Session, statement: Call) -> Any:
 
 _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
-    SetOption: _set,
+    SetOption: set_option,
     Attach: _attach,
     Call: _call,
     Refresh: _refresh,

@@ -129,7 +129,7 @@ class Session:
     def scan(self, table: Table, use: TableUse | None = None) -> Scan:
         """A scan of a table with the columns in Hudi's order: meta fields, columns, partition columns."""
         names = self.shown(table)
-        if use is not None and use.columns is not None:
+        if use is not None and use.columns is not None and '"' not in self.text:  # sessions may take a text for a name
             names = [name for name in names if name.lower() in use.columns] or names[-1:]
         as_of = None if use is None else use.as_of
         where = None

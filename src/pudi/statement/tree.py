@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+TIME_ZONE = "spark.sql.session.timeZone"
+"""The setting of the session's time zone, which SET TIME ZONE sets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Text:

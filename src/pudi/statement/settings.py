@@ -1,0 +1,71 @@
+"""SET: options of Hudi and pudi on both engines, and the settings of Spark, which on this machine have one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pudi.config import option
+from pudi.errors import NotSupportedError
+from pudi.statement.host import Rows
+from pudi.statement.meaning import UTC
+from pudi.statement.session import Session
+from pudi.statement.tree import TIME_ZONE, SetOption, Text
+
+_OWN = ("hoodie.", "pudi.")
+_MEANINGS: Mapping[str, frozenset[str]] = {
+    TIME_ZONE: UTC,
+    "spark.sql.ansi.enabled": frozenset({"TRUE"}),
+    "spark.sql.ansi.doubleQuotedIdentifiers": frozenset({"FALSE"}),
+    "spark.sql.caseSensitive": frozenset({"FALSE"}),
+    "spark.sql.mapKeyDedupPolicy": frozenset({"EXCEPTION"}),
+    "spark.sql.parser.escapedStringLiterals": frozenset({"FALSE"}),
+    "spark.sql.storeAssignmentPolicy": frozenset({"ANSI"}),
+    "spark.sql.timestampType": frozenset({"TIMESTAMP_LTZ"}),
+}
+"""The settings of Spark that say what a statement means, with the values that statements have on this machine."""
+_OLD_MEANINGS = "spark.sql.legacy."
+"""The settings that begin so bring back what statements of older releases meant."""
+
+
+_SHOWN = (("key", "string"), ("value", "string"))
+
+
+def set_option(session: Session, statement: SetOption) -> Any:
+    """Run SET: set a key, show its value, or list all of them.
+
+    Raises:
+        InvalidArgumentError: Hudi and pudi have no such option.
+        NotSupportedError: a setting of Spark gives statements a meaning that they don't have on this machine.
+    """
+    key, value = statement.key, statement.value
+    own = key is not None and key.startswith(_OWN)
+    local = session.host.spark is None
+    if not (own or local):
+        return session.host.query(Text(session.text, 0), [], [])
+    if key is None:
+        return session.host.result(Rows.table(_SHOWN, sorted(session.host.settings.items().items())))
+    if value is not None:
+        with session.at(0):
+            if own and not key.startswith("pudi.sql."):
+                option(key)
+            if local:
+                _check_meaning(key, value)
+        session.host.settings.set(key, value)
+    shown = session.host.settings.get(key)
+    return session.host.result(Rows.table(_SHOWN, [(key, "<undefined>" if shown is None else shown)]))
+
+
+def _check_meaning(key: str, value: str) -> None:
+    """Refuse what would leave a statement with another meaning than its session asks for."""
+    meanings = _MEANINGS.get(key)
+    if meanings is not None and value.strip().upper() not in meanings:
+        raise NotSupportedError(
+            f"{key} = {value}: on this machine statements mean what they mean under {min(meanings).lower()}; "
+            "run them on Spark, or leave the setting out"
+        )
+    if key.startswith(_OLD_MEANINGS):
+        raise NotSupportedError(
+            f"{key} brings back what statements of older releases of Spark meant, which they don't on this machine; "
+            "run them on Spark, or leave the setting out"
+        )
