@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -52,13 +52,11 @@ class HudiLock:
 
 
 @pytest.fixture(scope="session")
-def hudi_bundle(request: pytest.FixtureRequest) -> Path:
-    """The bundle, which Spark's first session brings."""
-    there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*-1.2.0.jar"))
-    if not there:
-        request.getfixturevalue("spark")
-        there = sorted((Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*-1.2.0.jar"))
-    return there[0]
+def hudi_bundle(spark: Any) -> Path:
+    """The bundle, which a session of Spark brought."""
+    del spark
+    (found,) = (Path.home() / ".ivy2" / "jars").glob("org.apache.hudi_hudi-spark3.5-bundle*-1.2.0.jar")
+    return found
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,10 +54,22 @@ def start(folder: Path, conf: Mapping[str, str]) -> Any:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = _resolved(builder) if "spark.jars.packages" in conf else builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     _keep_classes(session._jvm)
     return session
+
+
+def _resolved(builder: Any) -> Any:
+    """Start a session with packages: one process at a time, since Ivy's cache breaks where several fill it."""
+    with Path(tempfile.gettempdir(), f"pudi-ivy-{os.getuid()}.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for _ in range(2):
+            try:
+                return builder.getOrCreate()
+            except RuntimeError as error:  # PySpark says no more than that its JVM ended
+                print(f"Spark didn't start, perhaps since a download broke off; once more: {error}", file=sys.stderr)
+        return builder.getOrCreate()
 
 
 @contextmanager
