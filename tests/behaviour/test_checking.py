@@ -183,7 +183,7 @@ def test_a_metadata_table_that_cannot_be_read(indexed: Path) -> None:
 def test_parts_of_any_size_find_the_same(golden_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     path = Golden(name).unpack(golden_folder)
     expected = pudi.Table(str(path)).check()
-    monkeypatch.setattr("pudi.indexes.check_jobs._PART_BYTES", 1 << 10)
-    monkeypatch.setattr("pudi.indexes.check_jobs._STAGE_BYTES", 1)
+    monkeypatch.setattr("pudi.indexes.checking._PART_BYTES", 1 << 10)
+    monkeypatch.setattr("pudi.indexes.checking._STAGE_BYTES", 1)
     monkeypatch.setattr("pudi.indexes.checking._MOST_FILES", 1)
     assert pudi.Table(str(path)).check() == expected

@@ -20,7 +20,7 @@ from pudi.format import (
     encode_rollback_metadata,
     parse_base_file,
 )
-from pudi.metadata import invalidated
+from pudi.metadata import validity
 from pudi.metadata_write.client import open_metadata
 from pudi.timeline.archiving import archive
 from support.engines import LocalEngine
@@ -93,7 +93,7 @@ def test_a_file_group_that_the_index_names_and_nobody_sees_makes_it_look_at_all(
     where = f"uuid = '{trip(3, 10)['uuid']}'"
     expected = made.table.scan(where=where).to_arrow()
     assert expected.num_rows == 1
-    monkeypatch.setattr("pudi.indexes.record_index.lookup.groups_of_keys", lambda *_: frozenset({("gone", "away")}))
+    monkeypatch.setattr("pudi.indexes.record_index.groups_of_keys", lambda *_: frozenset({("gone", "away")}))
     assert made.table.scan(where=where).to_arrow() == expected
 
 
@@ -140,7 +140,7 @@ def _fill_somewhat(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pudi.metadata.table.invalidated_partitions", lambda *_: frozenset())
         patch.setattr("pudi.metadata.table.ever_invalidated_partitions", lambda *_: frozenset())
-        patch.setattr("pudi.metadata_write.invalidated.invalidated_partitions", lambda *_: frozenset())
+        patch.setattr("pudi.metadata_write.index_logs.invalidated_partitions", lambda *_: frozenset())
         pudi.Table(path).upsert(table([trip(5, 15, "five"), trip(10, 10, "ten")]))
 
 
@@ -247,7 +247,7 @@ def _archive_all_but_the_newest(path: Path) -> None:
     with opened.lock:
         archive(opened.store, timeline.instants[:-1], ArchiveOptions.of(Options()))
     assert len(opened.store.load().instants) == 1
-    invalidated._seen_until.clear()
+    validity._seen_until.clear()
 
 
 def test_statistics_that_were_taken_back_are_made_anew(tmp_path: Path) -> None:

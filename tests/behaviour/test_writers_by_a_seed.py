@@ -17,7 +17,7 @@ from pudi.client import MetaClient
 from pudi.context import ThreadExecutor
 from pudi.errors import ConflictError
 from pudi.format import HEARTBEAT_DIR
-from pudi.metadata import invalidated
+from pudi.metadata import validity
 from pudi.storage import delete_folder, open_storage
 from pudi.testing import Simulation
 from pudi.writes.create import create_table
@@ -69,7 +69,7 @@ def play(seed: int, kind: str, root: str = MEMORY, **more: str) -> Outcome:
     contexts = [simulation.context() for _ in range(2)]
     options = OPTIONS | {key.replace("__", "."): value for key, value in more.items()}
     delete_folder(open_storage(root), "")
-    invalidated._seen_until.clear()  # what this process knows of the table that was there before
+    validity._seen_until.clear()  # what this process knows of the table that was there before
     create_table(
         root,
         SCHEMA,

@@ -12,7 +12,7 @@ import pytest
 
 import pudi
 from pudi.context import Context
-from pudi.locks.hive_client import HiveClient
+from pudi.locks.hive_lock import HiveClient
 from pudi.locks.lock_provider import ProvidedLock
 from pudi.locks.locks import open_lock
 from pudi.locks.table_lock import TableLock

@@ -29,8 +29,7 @@ from pudi.config import ArchiveOptions, resolve
 from pudi.errors import ConflictError, NotFoundError
 from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
-from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.deltacommit import begin_deltacommit
+from pudi.metadata_write.client import begin_deltacommit, open_metadata
 from pudi.metadata_write.index_logs import write_index_logs
 from pudi.metadata_write.rollback_logs import block_requests, roll_back_blocks
 from pudi.services.target import ServiceTarget

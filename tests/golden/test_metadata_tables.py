@@ -30,7 +30,7 @@ from pudi.metadata.keys import (
     split_secondary_keys,
 )
 from pudi.metadata.shards import RecordShards
-from pudi.metadata.stat_values import typed
+from pudi.metadata.stat_records import typed
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from support.golden import Golden, tables
 from support.metadata import metadata_partitions

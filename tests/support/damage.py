@@ -15,8 +15,7 @@ from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BloomFilter, BloomOptions
 from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from pudi.metadata import column_stats_records, partition_stats_records, stats_of_records
-from pudi.metadata.bloom_changes import bloom_changes
-from pudi.metadata.changes import Changes, encode_changes, files_changes
+from pudi.metadata.changes import Changes, bloom_changes, encode_changes, files_changes
 from pudi.metadata.keys import secondary_keys
 from pudi.metadata.locations import encode_location
 from pudi.metadata.secondary import secondary_value

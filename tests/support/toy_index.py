@@ -10,16 +10,14 @@ import pyarrow as pa
 from pudi.client.changed_groups import data_file
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.format.metadata_partitions import MetadataPartitionType, register_partition_type
-from pudi.indexes.checking import IndexCheck, unreadable
-from pudi.indexes.difference import Difference
+from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.records import RECORD_SCHEMA, RecordType
 from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder
-from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.deltacommit import Stats
+from pudi.metadata_write.client import Stats, open_metadata
 from pudi.task.check_files import UNREADABLE
 
 ROW_COUNTS = MetadataPartitionType("row_counts", ("ColumnStatsMetadata",))

@@ -28,7 +28,6 @@ from pudi.filegroup.missing_columns import (
     virtual_keys,
 )
 from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
-from pudi.filegroup.portions import in_portions
 from pudi.filegroup.slice_history import FileGroup, SliceFiles
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import stated_base_sizes
@@ -69,7 +68,6 @@ __all__ = [
     "encode_parquet",
     "has_above_ffff",
     "has_overtaken",
-    "in_portions",
     "open_base_file",
     "partitioned",
     "path_columns",

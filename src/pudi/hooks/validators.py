@@ -23,7 +23,7 @@ from pudi.config.registered import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
 from pudi.format import Action, CommitMetadata, State
 from pudi.plan import plan_read
-from pudi.schema.java_text import java_float_text
+from pudi.schema.conversions import java_float_text
 from pudi.task import Engine
 from pudi.task.engine import TableRows
 from pudi.timeline import Instant, Timeline

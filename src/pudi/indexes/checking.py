@@ -1,24 +1,280 @@
-"""A running check of the metadata table, as kinds of indexes see it."""
+"""A running check of the metadata table, as kinds of indexes see it: its jobs on either engine, and its differences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import pyarrow as pa
 
+from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
-from pudi.filegroup import BaseFile, FileSlice, LogFile, in_portions
-from pudi.indexes.check_jobs import CheckRun, KeyCheck
-from pudi.indexes.difference import Difference
+from pudi.client.schema_history import read_history
+from pudi.concurrency import Heartbeat
+from pudi.context import FileInfo, Storage
+from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import staging_dir
 from pudi.metadata import MetadataTable
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.shards import RecordShards
+from pudi.plan import ReadPlan, plan_read
+from pudi.record import KeyGenerator
 from pudi.schema import with_meta_fields
-from pudi.task import FileJob
+from pudi.storage import LocalStorage, delete_folder
+from pudi.task import Engine, FileJob
 from pudi.task.check_files import UNREADABLE
+from pudi.task.check_keys import CompareKeys, Spread, Staged, StageKeys, portions_by_part
 from pudi.task.finding import Findings
 from pudi.timeline import Timeline
+
+_Item = TypeVar("_Item")
+
+
+def in_portions(
+    items: Iterable[_Item], size_of: Callable[[_Item], int], most_bytes: int, most_items: int | None = None
+) -> Iterator[tuple[_Item, ...]]:
+    """Yield consecutive items in portions, each of at least one item.
+
+    Args:
+        items: the items.
+        size_of: returns the size of an item in bytes.
+        most_bytes: the greatest size of a portion of several items.
+        most_items: the greatest number of items in a portion; None for any number.
+    """
+    portion: list[_Item] = []
+    size = 0
+    for item in items:
+        own = size_of(item)
+        if portion and (size + own > most_bytes or len(portion) == most_items):
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(item)
+        size += own
+    if portion:
+        yield tuple(portion)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A difference between the metadata table and the files, or a duplicate record key.
+
+    Attributes:
+        index: where the error is: a partition of the metadata table, `metadata table`, `record keys`, `data files`, or
+            `timeline`.
+        path: the file, the file group or the partition concerned, relative to the table's root; of the timeline the
+            instant.
+        what: the expected and the actual state.
+    """
+
+    index: str
+    path: str
+    what: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return the difference as plain values."""
+        return {"index": self.index, "path": self.path, "what": self.what}
+
+    def __str__(self) -> str:
+        return f"{self.index}: {self.path}: {self.what}" if self.path else f"{self.index}: {self.what}"
+
+
+_BEAT_MS = 60_000
+_STAGE_BYTES = 128 << 20
+"""Approximate number of bytes of files whose keys one job reads."""
+_PART_BYTES, _MOST_PARTS = 64 << 20, 4096
+"""Bytes of files whose keys one job compares if there is no index to divide them by, and the maximum number of these
+jobs."""
+
+
+@dataclass(slots=True)
+class CheckRun:
+    """Runs the jobs of one check and holds their interim files.
+
+    Locally this is a temporary folder, so that a check writes nothing to the table. Tasks on a cluster share only the
+    table's storage: there it is a marker folder whose name is no instant.
+
+    Args:
+        meta: the table.
+        engine: the engine that runs the jobs.
+        on_cluster: whether its tasks share only the table's storage with this process.
+    """
+
+    meta: MetaClient
+    engine: Engine
+    on_cluster: bool
+    staging: Storage | None = None
+    _name: str = field(init=False)
+    _done: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, init=False)
+
+    def __post_init__(self) -> None:
+        self._name = f"check-{self.meta.context.new_id()}"
+
+    @property
+    def name(self) -> str:
+        """Return a name in place of an instant, which jobs need."""
+        return self._name
+
+    @property
+    def folder(self) -> str:
+        """The folder of interim files, in `staging` or in the table's storage."""
+        return staging_dir(self._name)
+
+    def __enter__(self) -> CheckRun:
+        if self.on_cluster:
+            heart = Heartbeat(self.meta.storage, self._name, self.meta.context, _BEAT_MS)
+            heart.start()
+            self._done.callback(heart.stop)
+            self._done.callback(delete_folder, self.meta.storage, self.folder)
+        else:
+            folder = self._done.enter_context(tempfile.TemporaryDirectory(prefix="pudi-check-"))
+            self.staging = LocalStorage(folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.close()
+
+    def run(self, jobs: Sequence[FileJob]) -> list[Findings]:
+        """Run jobs and return their findings."""
+        results = self.engine.run_jobs(self.meta.storage, self._name, jobs) if jobs else ()
+        return [each for each in results if isinstance(each, Findings)]
+
+    def tidy(self) -> None:
+        """Delete interim files that are no longer needed."""
+        delete_folder(self.meta.storage if self.staging is None else self.staging, self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """Compare the facts of each record with the indexes.
+
+    Args:
+        runner: where jobs run.
+        timeline: the table's, as the check sees it.
+        slices: its newest slices.
+    """
+
+    runner: CheckRun
+    timeline: Timeline
+    slices: tuple[FileSlice, ...]
+
+    def of_records(self, index: RecordShards | None, findings: list[Findings]) -> int:
+        """Find duplicate record keys, and keys that aren't where the record index says; count the keys.
+
+        Args:
+            index: the record index; None if the table has none, or it can't be read.
+            findings: collects the findings.
+        """
+        spread = Spread({None: (0, self._parts)}, self._parts, keys=self._keys)
+        if index is not None:
+            spread = replace(spread, ranges=index.ranges, rest=len(index.slices))
+        staged = self._stage(spread)
+        known = portions_by_part(staged)
+        unread = frozenset(number for each in staged for number in each.unread)
+        parts = sorted({*known, *range(0 if index is None else len(index.slices))})
+        places = tuple((each.partition, each.file_id) for each in self.slices)
+        jobs = []
+        for number, part in enumerate(parts):
+            located = None
+            if index is not None:
+                located = (index.slices[part] if part < len(index.slices) else None, index.scope)
+            unique = index is not None and not index.partitioned
+            portions = known.get(part, ())
+            jobs.append(CompareKeys(number, portions, self.runner.staging, places, unread, unique, located))
+        findings += [*staged, *self.runner.run(jobs)]
+        self.runner.tidy()
+        return sum(each.received for each in staged)
+
+    def of_values(self, snapshot: PartitionSnapshot, column: str, findings: list[Findings]) -> None:
+        """Find records that a secondary index has under another value.
+
+        Args:
+            snapshot: the index as readers see it.
+            column: the indexed column.
+            findings: collects the findings.
+        """
+        groups = snapshot.shards.all
+        spread = Spread({None: (0, len(groups))}, 0, column, snapshot.whole_key, self._keys)
+        staged = self._stage(spread)
+        known = portions_by_part(staged)
+        unread = frozenset(number for each in staged for number in each.unread)
+        jobs = [
+            CompareKeys(n, known.get(n, ()), self.runner.staging, (), unread, index=snapshot, group=group)
+            for n, group in enumerate(groups)
+        ]
+        findings += self.runner.run(jobs)
+        self.runner.tidy()
+
+    @property
+    def _keys(self) -> KeyGenerator | None:
+        return None if self.runner.meta.config.populate_meta_fields else self.runner.meta.keys
+
+    @property
+    def _parts(self) -> int:
+        return max(1, min(_MOST_PARTS, sum(each.size for each in self.slices) // _PART_BYTES))
+
+    def _stage(self, spread: Spread) -> list[Staged]:
+        plan = read_plan(self.runner.meta, self.timeline, spread.columns)
+        jobs = [
+            StageKeys(number, plan, spread, group, self.runner.staging, f"{self.runner.folder}/{number}")
+            for number, group in enumerate(_groups(self.slices))
+        ]
+        return [each for each in self.runner.run(jobs) if isinstance(each, Staged)]
+
+
+def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> ReadPlan:
+    """Return how readers read some columns of the table, without slices."""
+    return plan_read(
+        meta.storage.root,
+        meta.schema(timeline),
+        wanted=columns,
+        where=None,
+        meta_fields=True,
+        populated=meta.config.populate_meta_fields,
+        history=read_history(meta, timeline, timeline),
+        merging=merging_of(meta, timeline, timeline),
+    )
+
+
+def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:
+    """Group slices by number; small ones share a group."""
+    return in_portions(enumerate(slices), lambda numbered: numbered[1].size, _STAGE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A listing made earlier (`FileListing`).
+
+    Attributes:
+        folders: files by partition path.
+        states_sizes: see `FileListing`.
+    """
+
+    folders: Mapping[str, Sequence[FileInfo]]
+    states_sizes: bool = False
+
+    def shows_later(self, timeline: Timeline) -> bool:
+        """See `FileListing`: whoever listed the files has compared timelines."""
+        return False
+
+    def partitions(self) -> Sequence[str]:
+        """Every partition path, sorted."""
+        return sorted(self.folders)
+
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """Files directly in a partition."""
+        return self.folders.get(partition, ())
+
+    def files_of(self, partitions: Iterable[str]) -> Mapping[str, Sequence[FileInfo]]:
+        """Files directly in some partitions."""
+        return {partition: self.files(partition) for partition in partitions}
+
+    def all_files(self) -> Mapping[str, Sequence[FileInfo]]:
+        """Files of every partition."""
+        return self.folders
+
 
 _FILE_BYTES, _MOST_FILES = 256 << 20, 256
 """Approximate bytes, and number, of the files that one job reads."""

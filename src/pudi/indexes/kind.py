@@ -19,8 +19,7 @@ from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import CommitMetadata
 from pudi.format.metadata_partitions import MetadataPartitionType
-from pudi.indexes.checking import IndexCheck
-from pudi.indexes.difference import Difference
+from pudi.indexes.checking import Difference, IndexCheck
 from pudi.indexes.reading import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes

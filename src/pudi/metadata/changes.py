@@ -5,16 +5,18 @@ Source: HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords, HoodieMe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.format import CommitMetadata, WriteStat
+from pudi.format import BloomFilter, CommitMetadata, WriteStat
 from pudi.format.avro_encode import encode_records
+from pudi.metadata.keys import bloom_keys
 from pudi.metadata.plain_records import file_list_record
-from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RecordType, partition_identifier
+from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
 from pudi.schema import META_FIELDS
 
 FileSizes = Mapping[str, int | None]
@@ -121,3 +123,38 @@ def _name(path: str) -> str:
 
 def _type(key: str) -> RecordType:
     return RecordType.ALL_PARTITIONS if key == ALL_PARTITIONS else RecordType.FILES
+
+
+def bloom_changes(filters: Sequence[tuple[str, str, str, BloomFilter]]) -> Changes:
+    """Return the changes to `bloom_filters` for new base files.
+
+    Args:
+        filters: for each file the partition path, the name, the instant of the change, and its filter.
+    """
+    infos = [
+        {"type": each.kind, "timestamp": instant, "bloomFilter": each.to_base64().encode(), "isDeleted": False}
+        for _, _, instant, each in filters
+    ]
+    return _bloom_changes([(partition, name) for partition, name, _, _ in filters], infos)
+
+
+def bloom_removals(files: Sequence[tuple[str, str]], instant: str) -> Changes:
+    """Return the changes to `bloom_filters` for deleted base files.
+
+    Args:
+        files: partition path and name of each.
+        instant: the instant of the change.
+    """
+    info = {"type": "", "timestamp": instant, "bloomFilter": b"", "isDeleted": True}
+    return _bloom_changes(files, [info] * len(files))
+
+
+def _bloom_changes(files: Sequence[tuple[str, str]], infos: Sequence[Mapping[str, object]]) -> Changes:
+    partitions, names = (pa.array([file[side] for file in files], pa.string()) for side in (0, 1))
+    columns = {
+        "key": bloom_keys(partitions, names),
+        "type": pa.array(np.full(len(files), RecordType.BLOOM_FILTER, dtype=np.int32)),
+        "BloomFilterMetadata": pa.array(infos, RECORD_SCHEMA.field("BloomFilterMetadata").type),
+    }
+    rows = [columns[f.name] if f.name in columns else pa.nulls(len(files), f.type) for f in RECORD_SCHEMA]
+    return encode_changes(pa.Table.from_arrays(rows, schema=RECORD_SCHEMA))

@@ -16,7 +16,7 @@ from pudi.context import FileInfo, collector_paused
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileListing
 from pudi.format.metadata_partitions import FILES
-from pudi.metadata.merge_files import entries_of
+from pudi.metadata.merge import entries_of
 from pudi.metadata.records import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
 from pudi.metadata.table import MetadataTable
 from pudi.timeline import Timeline

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
-from pudi.metadata.decoded import ReadRequest
+from pudi.metadata.decode import ReadRequest
 from pudi.metadata.groups import Shards
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.table import MetadataTable

@@ -1,19 +1,155 @@
-"""Encode and decode records of the metadata table one by one, for commits that change few of them.
+"""Records of the metadata table one by one, as plain values, for commits that change few: encode, decode, merge.
 
 For a handful of lists of files, statistics and tombstones the calls of Arrow and numpy take longer than the bytes.
-`encode_changes` gives the same bytes (tests/unit/metadata/test_plain_records.py).
+`encode_changes` gives the same bytes (tests/unit/metadata/test_plain_records.py). Statistics merge by the rules of
+`stat_merging.partition_stats` (tests/unit/metadata/test_few_stats.py compares them), lists of files by those of
+`merged_files` (HoodieTableMetadataUtil.combineFileSystemMetadata), and of `merge` for deletes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from struct import Struct
+from typing import Final, NamedTuple
 
+import pyarrow as pa
+
+from pudi.errors import naming
 from pudi.format.avro_values import BadAvro
-from pudi.metadata.few_stats import Stat
-from pudi.metadata.records import RecordType
-from pudi.metadata.value_types import ValueType
+from pudi.format.hfile_read import open_bytes
+from pudi.format.log_block import BlockKind, LogBlock
+from pudi.format.log_data import block_schema
+from pudi.format.log_deletes import decode_deletes
+from pudi.metadata.decode import Kept, decode_entries, undecodable
+from pudi.metadata.records import RECORD_AVRO, RecordType, columns_of
+from pudi.metadata.stat_records import STATS
+from pudi.metadata.value_types import ValueType, arrow_type, leaf_type, value_type
 from pudi.schema import META_FIELDS
+
+FEW: Final = 500
+"""Number of rows up to which plain values take less time than Arrow's calls."""
+
+_FLOAT_TYPES = frozenset({ValueType.FLOAT, ValueType.DOUBLE})
+_INTEGERS = frozenset({ValueType.BOOLEAN, ValueType.INT, ValueType.LONG, *range(ValueType.DATE, max(ValueType) + 1)})
+_TEXTS = frozenset({ValueType.STRING, ValueType.BYTES})
+_DOUBLE_BYTES = Struct("<d")
+_NOT_LEAST = re.compile("[\U00010000-\U0010ffff]")
+_NOT_GREATEST = re.compile("[\ue000-\uffff]")
+"""Characters that Java orders otherwise, see `stat_merging`."""
+
+
+class Stat(NamedTuple):
+    """A row of `STATS`."""
+
+    partition: str
+    file: str
+    column: str
+    type: int
+    info: str | None
+    min: bytes | None
+    max: bytes | None
+    null_count: int
+    value_count: int
+    total_size: int
+    total_uncompressed_size: int
+    deleted: bool
+    tight: bool
+
+
+assert Stat._fields == tuple(STATS.names)
+
+
+def plain_stats(stats: pa.Table) -> list[Stat]:
+    """Return the rows of a table of `STATS`."""
+    return [Stat(*row) for row in zip(*(column.to_pylist() for column in stats.columns), strict=True)]
+
+
+def few_partition_stats(
+    stats: Iterable[Stat], files: Mapping[str, Collection[str]], schema: pa.Schema, columns: Sequence[str]
+) -> list[Stat] | None:
+    """Return the statistics of partitions over all their files.
+
+    A column whose range is unknown, because a file has no statistics of it, gets a tombstone.
+
+    Args:
+        stats: the statistics of files; those of other files are ignored.
+        files: the names of all files by partition.
+        schema: the table's columns with meta fields.
+        columns: the indexed columns.
+
+    Returns:
+        A row for each partition and column; None if a column's values can't be compared as they are stored.
+    """
+    groups: dict[tuple[str, str], list[Stat]] = {}
+    for stat in stats:
+        if stat.file in files.get(stat.partition, ()):
+            groups.setdefault((stat.partition, stat.column), []).append(stat)
+    found: dict[tuple[str, str], Stat] = {}
+    for (partition, column), rows in groups.items():
+        kind = leaf_type(schema, column)
+        said = None if kind is None else value_type(kind)
+        if said is None or len(rows) != len(files[partition]):
+            continue
+        if arrow_type(*said) != kind or said[0] not in _FLOAT_TYPES | _INTEGERS | _TEXTS:
+            return None
+        merged = _merged_stats(partition, column, said, rows)
+        if merged is None:
+            return None
+        found[partition, column] = merged
+    wanted = dict.fromkeys([*found, *((partition, column) for partition in files for column in columns)])
+    return [found.get(each) or _tombstone(*each) for each in wanted]
+
+
+def _merged_stats(partition: str, column: str, said: tuple[ValueType, str | None], rows: Sequence[Stat]) -> Stat | None:
+    known, bounds = True, list[tuple[bytes, bytes]]()
+    for row in rows:
+        if row.min is not None and row.max is not None:
+            if (row.type, row.info) != said:
+                return None
+            known = known and not row.deleted and _is_sound(said[0], row.min, row.max)
+            bounds.append((row.min, row.max))
+        else:
+            only_nulls = row.min is None and row.max is None and row.null_count >= row.value_count >= 0
+            known = known and not row.deleted and ".log." in row.file and only_nulls
+    least = greatest = None
+    if known and bounds:
+        order = _order(said[0])
+        least = min((low for low, _ in bounds), key=order)
+        greatest = max(reversed([high for _, high in bounds]), key=order)
+    nulls, values = (
+        sum(counts) if min(counts) >= 0 else -1
+        for counts in ([row.null_count for row in rows], [row.value_count for row in rows])
+    )
+    sizes = sum(row.total_size for row in rows), sum(row.total_uncompressed_size for row in rows)
+    return Stat(partition, partition, column, *said, least, greatest, nulls, values, *sizes, not known, True)
+
+
+def _tombstone(partition: str, column: str) -> Stat:
+    """Return a partition's row of `stat_records.deleted_stats`."""
+    return Stat(partition, "", column, ValueType.NULL, None, None, None, -1, -1, -1, -1, True, True)
+
+
+def _is_sound(kind: ValueType, least: bytes, greatest: bytes) -> bool:
+    """Return whether bounds are valid in pudi's order, see `stat_merging`."""
+    if kind != ValueType.STRING or (least.isascii() and greatest.isascii()):
+        return True
+    return not _NOT_LEAST.search(least.decode()) and not _NOT_GREATEST.search(greatest.decode())
+
+
+def _order(kind: ValueType) -> Callable[[bytes], tuple[bool, bytes | float]]:
+    """Return the sort key of stored values; NaN is the greatest number."""
+    if kind in _TEXTS:
+        return lambda stored: (False, stored)
+    if kind in _FLOAT_TYPES:
+        return lambda stored: _float_order(_DOUBLE_BYTES.unpack(stored)[0])
+    return lambda stored: (False, int.from_bytes(stored, "little", signed=True))
+
+
+def _float_order(number: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(number) else (False, number)
+
 
 _HEAD = b"\0" * (len(META_FIELDS) + 1)
 """Null meta fields, and an empty key."""
@@ -155,3 +291,99 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
         return data[at : at + size].decode(), at + size
     except UnicodeDecodeError as error:
         raise BadAvro("a text isn't UTF-8") from error
+
+
+FileLists = dict[str, dict[str, "int | None"]]
+"""Keys of records with the sizes of files by name, None for a deleted file."""
+
+_kept: Kept[FileLists] = Kept()
+
+
+def merged_lists(
+    base: tuple[str, bytes] | None, blocks: Sequence[LogBlock], keys: Iterable[str]
+) -> dict[str, dict[str, int]]:
+    """Return the existing files of some records, sizes in bytes by name.
+
+    Args:
+        base: path and content of the base file, if there is one.
+        blocks: the log blocks, oldest first.
+        keys: the records' keys.
+
+    Raises:
+        CorruptError: a file can't be decoded.
+    """
+    oldest = {} if base is None else _file_lists(base[1], None, base[0])
+    newer = [_block(block) for block in blocks]
+    return {key: _merged_files(oldest.get(key, {}), [each for each in newer if each is not None], key) for key in keys}
+
+
+def keep_written(content: bytes, keys: Sequence[str], values: Sequence[bytes]) -> None:
+    """Keep the lists that an HFile of this process has: its next read finds them by the file's bytes.
+
+    Args:
+        content: the bytes of the HFile.
+        keys: keys of its records.
+        values: the records.
+    """
+    lists = {key: file_list_of(value) for key, value in zip(keys, values, strict=True)}
+    _kept.keep((content, RECORD_AVRO), lists)
+
+
+def _merged_files(
+    base: Mapping[str, int | None], blocks: Sequence[FileLists | frozenset[str]], key: str
+) -> dict[str, int]:
+    logs: dict[str, int | None] = {}
+    for block in blocks:
+        if isinstance(block, frozenset):  # deletes
+            if key in block:
+                base, logs = {}, {}
+        elif key in block:
+            _apply(logs, block[key])
+    whole: dict[str, int | None] = {}
+    _apply(whole, base)
+    _apply(whole, logs)
+    return {name: size for name, size in whole.items() if size is not None}
+
+
+def _apply(older: dict[str, int | None], newer: Mapping[str, int | None]) -> None:
+    """Apply newer entries: a delete removes an existing entry, and stays as an entry if there is none."""
+    for name, size in newer.items():
+        if size is not None:
+            older[name] = max(older.get(name) or 0, size)
+        elif older.get(name) is not None:
+            del older[name]
+        else:
+            older[name] = None
+
+
+def _block(block: LogBlock) -> FileLists | frozenset[str]:
+    if block.kind is BlockKind.HFILE:
+        return _file_lists(bytes(block.content), block_schema(block), block.path or "")
+    if block.kind is BlockKind.DELETE:
+        return frozenset(decode_deletes(block).keys.to_pylist())
+    raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
+
+
+def _file_lists(content: bytes, schema: str | None, path: str) -> FileLists:
+    """Decode an HFile; None for a schema that the file says itself."""
+    found = _kept.get((content, schema or ""))
+    if found is not None:
+        return found
+    file = open_bytes(content, path=path)
+    entries, schema_json = file.scan(), file.avro_schema if schema is None else schema
+    if schema_json == RECORD_AVRO:
+        try:
+            with naming(path):
+                pairs = zip(entries["key"].to_pylist(), entries["value"].to_pylist(), strict=True)
+                found = {key.decode(): file_list_of(value) for key, value in pairs}
+        except (BadAvro, UnicodeDecodeError) as error:
+            raise undecodable(error, path) from error
+    else:
+        rows = decode_entries(entries, schema_json, columns_of("files"), path=path) if entries.num_rows else None
+        found = {} if rows is None else {row["key"]: _plain(row["filesystemMetadata"]) for row in rows.to_pylist()}
+    _kept.keep((content, schema or ""), found)
+    return found
+
+
+def _plain(entries: Sequence[tuple[str, Mapping[str, int]]] | None) -> dict[str, int | None]:
+    return {name: None if info["isDeleted"] else info["size"] for name, info in entries or ()}

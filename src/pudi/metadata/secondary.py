@@ -20,7 +20,7 @@ from pudi.format.avro_encode import encode_records
 from pudi.metadata.keys import secondary_keys
 from pudi.metadata.records import RECORD_AVRO, RECORD_SCHEMA, RecordType
 from pudi.schema import META_FIELDS
-from pudi.schema.java_text import java_float_text
+from pudi.schema.conversions import java_float_text
 
 
 def may_be_secondary(kind: pa.DataType) -> bool:

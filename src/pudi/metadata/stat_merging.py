@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from pudi.expr import Cast, CastKind, Column, cast_kind, evaluate
 from pudi.format.avro_values import BadAvro
-from pudi.metadata.stat_records import STATS
-from pudi.metadata.stat_values import typed, untyped
+from pudi.metadata.stat_records import STATS, typed, untyped
 from pudi.metadata.value_types import ValueType, leaf_type, value_type
 
 _Mask = npt.NDArray[np.bool_]

@@ -18,15 +18,13 @@ from pudi.format import METADATA_DIR, TIMELINE_FOLDER
 from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
-from pudi.metadata.decode import decode_entries
-from pudi.metadata.decoded import ALL, SMALL, ReadRequest, decoded_base, decoded_blocks, empty
-from pudi.metadata.few_files import merged_lists
+from pudi.metadata.decode import ALL, SMALL, ReadRequest, decode_entries, decoded_base, decoded_blocks, empty
 from pudi.metadata.groups import Shards
-from pudi.metadata.invalidated import ever_invalidated_partitions, invalidated_partitions
 from pudi.metadata.merge import folded, merged
+from pudi.metadata.plain_records import merged_lists
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.stated_slices import check_slice
-from pudi.metadata.validity import is_known_to, missing, scope_of
+from pudi.metadata.validity import ever_invalidated_partitions, invalidated_partitions, is_known_to, missing, scope_of
 from pudi.storage import StorageBelow, executor_of
 from pudi.timeline import Instant, Timeline, TimelineStore
 

@@ -16,8 +16,7 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import PartitionMetadata, encode_partition_metadata, partition_metadata_path
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.deltacommit import Stats, begin_deltacommit, complete_partitions
+from pudi.metadata_write.client import Stats, begin_deltacommit, complete_partitions, open_metadata
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import make_group

@@ -20,7 +20,7 @@ from pudi.format import Action, WriteStat
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
 from pudi.metadata.keys import shard_of
-from pudi.metadata_write.deltacommit import begin_deltacommit, complete_update
+from pudi.metadata_write.client import begin_deltacommit, complete_update
 from pudi.metadata_write.index_logs import IndexLogs
 from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.storage import is_near

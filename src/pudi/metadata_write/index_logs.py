@@ -20,7 +20,9 @@ from pudi.client.meta_client import MetaClient
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
-from pudi.metadata_write.deltacommit import Stats, begin_deltacommit
+from pudi.metadata.groups import are_empty
+from pudi.metadata.validity import invalidated_partitions
+from pudi.metadata_write.client import Stats, begin_deltacommit
 from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
@@ -287,3 +289,15 @@ def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> S
         stat = WriteStat(file_id=each.file_id, prev_commit=each.instant)
         found[each.partition] = (*found.get(each.partition, ()), stat)
     return found
+
+
+def is_invalidated(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence[FileSlice]) -> bool:
+    """Return whether an index lost all its entries: further ones would look complete to readers.
+
+    Args:
+        mdt: the metadata table.
+        own: its timeline.
+        partition: the index's partition.
+        slices: its file groups.
+    """
+    return bool(slices) and are_empty(slices) and partition in invalidated_partitions(own, mdt.store)

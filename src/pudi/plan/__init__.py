@@ -8,10 +8,8 @@ from pudi.context.lazy import load_export
 
 if TYPE_CHECKING:
     from pudi.plan.append import Append, LogOptions
-    from pudi.plan.buckets import place_buckets
     from pudi.plan.change import Change
-    from pudi.plan.merge import MergeJoin
-    from pudi.plan.merge_upsert import MergeUpsert
+    from pudi.plan.merge_into import MergeJoin, MergeUpsert
     from pudi.plan.merging import Merging
     from pudi.plan.read import ReadPlan, plan_read
     from pudi.plan.skipping import IndexSource, skip_slices
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
         WriteProfile,
         WriteSpec,
         place,
+        place_buckets,
         whole_partitions,
     )
 
@@ -61,8 +60,8 @@ _SOURCES = {
     "IndexSource": "pudi.plan.skipping",
     "InsertRoute": "pudi.plan.write",
     "LogOptions": "pudi.plan.append",
-    "MergeJoin": "pudi.plan.merge",
-    "MergeUpsert": "pudi.plan.merge_upsert",
+    "MergeJoin": "pudi.plan.merge_into",
+    "MergeUpsert": "pudi.plan.merge_into",
     "Merging": "pudi.plan.merging",
     "Operation": "pudi.plan.write",
     "PartitionTask": "pudi.plan.write",
@@ -73,7 +72,7 @@ _SOURCES = {
     "WriteProfile": "pudi.plan.write",
     "WriteSpec": "pudi.plan.write",
     "place": "pudi.plan.write",
-    "place_buckets": "pudi.plan.buckets",
+    "place_buckets": "pudi.plan.write",
     "plan_read": "pudi.plan.read",
     "skip_slices": "pudi.plan.skipping",
     "whole_partitions": "pudi.plan.write",

@@ -1,6 +1,5 @@
 """Make record keys and partition paths as Hudi's key generators do."""
 
-from pudi.record.columns import column_of, field_of
 from pudi.record.key_generator import (
     KeyGenerator,
     check_folder_names,
@@ -12,7 +11,7 @@ from pudi.record.key_generator import (
     with_instant,
     without_empty_texts,
 )
-from pudi.record.key_text import key_text
+from pudi.record.key_text import column_of, field_of, key_text
 from pudi.record.moments import Moments
 from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_TEXTS, check_paths, matching_paths
 from pudi.record.spark_keys import SPARK_ERROR_MARK, spark_key_columns

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from pudi.config import TableConfig, TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
-from pudi.record.columns import column_of, field_of, lies_in_null
 from pudi.record.java_numbers import numbers_of_texts
-from pudi.record.key_text import key_text, partition_text, refusal, type_error
+from pudi.record.key_text import column_of, field_of, key_text, lies_in_null, partition_text, refusal, type_error
 from pudi.record.moments import Moments
 from pudi.record.partition_path import (
     DEFAULT_PARTITION,

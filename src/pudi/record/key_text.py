@@ -1,13 +1,56 @@
-"""Write key and partition columns as text the way Hudi does."""
+"""Key and partition columns: found by the names that key generators know, written as text the way Hudi does."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.record.java_numbers import texts_of_numbers
 from pudi.record.timestamp_text import TimestampText, texts_of_timestamps
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """The field of that name.
+
+    Raises:
+        SchemaError: the column does not exist.
+    """
+    first, *path = name.split(".")
+    index = schema.get_field_index(first)
+    if index < 0:
+        raise _missing(name, schema)
+    field = schema.field(index)
+    for part in path:
+        kind = field.type
+        index = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            raise _missing(name, schema)
+        field = kind.field(index)
+    return field
+
+
+def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
+    """The values of that name; null where a struct around them is.
+
+    Raises:
+        SchemaError: the column does not exist.
+    """
+    field_of(table.schema, name)
+    first, *path = name.split(".")
+    column = table.column(first)
+    return pc.struct_field(column, path) if path else column
+
+
+def lies_in_null(table: pa.Table, name: str) -> int:
+    """Return the number of rows where a struct around the field is null: Hudi's upsert finds no record key there."""
+    outer = name.rpartition(".")[0]
+    return column_of(table, outer).null_count if outer else 0
+
+
+def _missing(name: str, schema: pa.Schema) -> SchemaError:
+    return SchemaError(f"key column {name!r} is not among the columns {', '.join(schema.names)}")
+
 
 _MIN_DATE, _MAX_DATE = -719162, 2932896
 """Days of 0001-01-01 and 9999-12-31: beyond them Java and Arrow print a year differently."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pudi.record.columns import field_of
 from pudi.record.key_generator import EMPTY_KEY, NULL_KEY, KeyGenerator, check_key_types
+from pudi.record.key_text import field_of
 from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT, SPECIAL, escaped_characters
 from pudi.schema import META_FIELDS
 

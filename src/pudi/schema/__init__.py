@@ -10,7 +10,7 @@ from pudi.schema.avro_text import (
 )
 from pudi.schema.avro_write import arrow_to_avro
 from pudi.schema.conform import conform
-from pudi.schema.elementwise import convert_where_possible
+from pudi.schema.conversions import convert_where_possible
 from pudi.schema.evolve import conform_read
 from pudi.schema.fields import (
     COMMIT_SEQNO,

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
+from pudi.schema.conversions import promote
 from pudi.schema.fields import META_FIELDS
 from pudi.schema.nested import cast_array
-from pudi.schema.promote import promote
 
 _ADVICE = "cast the data, or change the table's schema first"
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from pudi.errors import CorruptError, SchemaError
+from pudi.schema.conversions import promote
 from pudi.schema.nested import FieldNames, cast_array
-from pudi.schema.promote import promote
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

@@ -41,7 +41,7 @@ from pudi.format import (
 )
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
-from pudi.metadata_write.deltacommit import metadata_deltacommit
+from pudi.metadata_write.client import metadata_deltacommit
 from pudi.plan.compaction import is_due, plan_compaction
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.services.backlog import compaction_backlog

@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError, SetupError
 from pudi.schema import normalise
-from pudi.schema.java_text import java_float_text
+from pudi.schema.conversions import java_float_text
 from pudi.schema.spark_types import quote
 from pudi.statement.assignment import check_storable, stored
 from pudi.statement.host import CataloguedEntry, MergeQuery, Settings

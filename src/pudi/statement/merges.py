@@ -16,8 +16,7 @@ from pudi.errors import PudiError
 from pudi.expr import Column, Expr, constant, leaf_columns, parse
 from pudi.expr.columns import find_column
 from pudi.expr.tree import Compare
-from pudi.plan.merge import SOURCE, TARGET, MergeKind, MergeStage
-from pudi.plan.merge_names import MergeNames
+from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeStage
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.meaning import compared_exactly, holds, is_shared_in_merge
 from pudi.statement.merge_checks import bare, check_merge

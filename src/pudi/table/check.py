@@ -15,9 +15,7 @@ from pudi.format.metadata_partitions import (
     FILES,
 )
 from pudi.indexes import registry
-from pudi.indexes.check_jobs import CheckRun, Listed
-from pudi.indexes.checking import IndexCheck
-from pudi.indexes.difference import Difference
+from pudi.indexes.checking import CheckRun, Difference, IndexCheck, Listed
 from pudi.metadata import MetadataTable, files_listed
 from pudi.services.failures import failures
 from pudi.storage import StorageBelow

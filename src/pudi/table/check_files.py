@@ -10,7 +10,7 @@ from pudi.context import FileInfo
 from pudi.filegroup import FileSlice, FileSystemView
 from pudi.format import Action, is_shared_bucket, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
-from pudi.indexes.difference import Difference
+from pudi.indexes.checking import Difference
 from pudi.task.finding import DATA_FILES
 from pudi.timeline import Timeline
 

@@ -21,9 +21,9 @@ from pudi.config.option import Value
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind_where, columns, evaluate
-from pudi.filegroup import BaseFile, LogFile, StorageListing, in_portions, virtual_keys
+from pudi.filegroup import BaseFile, LogFile, StorageListing, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
-from pudi.indexes.check_jobs import CheckRun
+from pudi.indexes.checking import CheckRun, in_portions
 from pudi.record import KeyGenerator
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields

@@ -28,7 +28,7 @@ from pudi.filegroup.nested import check_is_loose
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan.imports import SourceFile
 from pudi.record import KeyGenerator
-from pudi.record.hive_folders import FolderValues, check_same_columns, folder_type, folder_values
+from pudi.record.partition_path import FolderValues, check_same_columns, folder_type, folder_values
 from pudi.schema import META_FIELDS, normalise, written_schema
 from pudi.storage import canonical_root, delete_folder, executor_of, open_storage
 from pudi.table.create import create

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.client import CommitResult
-from pudi.plan.merge import ComputedValues, MergeKind
+from pudi.plan.merge_into import ComputedValues, MergeKind
 from pudi.writes.merge import Clause, MergeRequest
 
 

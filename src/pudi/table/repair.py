@@ -11,7 +11,7 @@ from pudi.commit.rollback import dead_writes
 from pudi.commit.rollback import repair as roll_back_dead
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
-from pudi.indexes.difference import Difference
+from pudi.indexes.checking import Difference
 from pudi.indexing.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.services.orphans import Orphans, find_orphans, remove_orphans
 from pudi.table.check import METADATA_TABLE, CheckResult, check_table

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pudi.client import added_partitions as added_action
     from pudi.engine.spark import engine as spark_engine
     from pudi.engine.spark import small as spark_small
-    from pudi.indexing import build_new
+    from pudi.indexing import build_by_options
     from pudi.table import merge as merge_builder
     from pudi.writes import change_where as change_action
     from pudi.writes import merge as merge_action
     from pudi.writes import replace_partitions as replace_action
 else:
     added_action = lazy_module("pudi.client.added_partitions")
-    build_new = lazy_module("pudi.indexing.build_new")
+    build_by_options = lazy_module("pudi.indexing.build_by_options")
     change_action = lazy_module("pudi.writes.change_where")
     merge_action = lazy_module("pudi.writes.merge")
     replace_action = lazy_module("pudi.writes.replace_partitions")
@@ -144,7 +144,7 @@ class WriteVerbs(VerbGroup):
         meta, resolved = self._for_write(None)
         added_action.add_empty_partitions(meta, partitions, exists_ok=exists_ok)
         if meta.config.metadata_partitions:
-            build_new.list_added(meta, resolved)
+            build_by_options.list_added(meta, resolved)
 
     def update(
         self,

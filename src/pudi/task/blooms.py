@@ -19,8 +19,7 @@ from pudi.context import Storage
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.format import METADATA_DIR, BloomFilter
 from pudi.format.metadata_partitions import BLOOM_FILTERS
-from pudi.metadata.bloom_changes import bloom_changes
-from pudi.metadata.changes import Changes
+from pudi.metadata.changes import Changes, bloom_changes
 from pudi.metadata.keys import shard_of
 from pudi.schema import RECORD_KEY
 from pudi.storage import StorageBelow, open_input

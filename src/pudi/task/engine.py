@@ -13,8 +13,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableErro
 from pudi.merge import DELETED, MergeRule
 from pudi.merge.deletes import check_given_columns
 from pudi.plan.change import Change
-from pudi.plan.merge import MergeJoin
-from pudi.plan.merge_upsert import MergeUpsert
+from pudi.plan.merge_into import MergeJoin, MergeUpsert
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator

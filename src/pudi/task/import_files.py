@@ -28,7 +28,7 @@ from pudi.plan import FileTask, WriteSpec
 from pudi.plan.entry_staging import StagedEntries
 from pudi.plan.imports import ImportUnit, Piece, SourceFile
 from pudi.record import KeyGenerator, with_instant
-from pudi.record.hive_folders import folder_values
+from pudi.record.partition_path import folder_values
 from pudi.schema import conform, with_meta_fields
 from pudi.task.bulk import RecordBuffer
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys

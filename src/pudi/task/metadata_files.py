@@ -18,8 +18,8 @@ from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
-from pudi.metadata.decoded import SMALL
-from pudi.metadata.few_files import keep_written
+from pudi.metadata.decode import SMALL
+from pudi.metadata.plain_records import keep_written
 from pudi.metadata.records import RECORD_AVRO
 from pudi.plan.append import Append, log_io_type
 from pudi.timeline import NO_COMMIT

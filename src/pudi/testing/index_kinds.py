@@ -18,7 +18,7 @@ from pudi.format import HOODIE_DIR
 from pudi.indexes import registry
 from pudi.indexes.kind import IndexKind
 from pudi.metadata_write.building import Building, IndexBuilder
-from pudi.metadata_write.deltacommit import Stats
+from pudi.metadata_write.client import Stats
 from pudi.storage import open_storage
 from pudi.table.create import create
 from pudi.table.table import Table

@@ -13,7 +13,7 @@ from pudi.client.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError
-from pudi.indexing.build_new import build_for_new
+from pudi.indexing.build_by_options import build_for_new
 from pudi.merge import check_delete_marker
 from pudi.merge.deletes import check_given_columns
 from pudi.record import check_key_types

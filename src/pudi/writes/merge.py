@@ -22,9 +22,18 @@ from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_col
 from pudi.expr.tree import Column, Compare
 from pudi.plan import MergeUpsert, Operation, ReadPlan, plan_read
 from pudi.plan.change import bind_assignments, bind_one
-from pudi.plan.merge import SOURCE, TARGET, ComputedValues, MergeClause, MergeJoin, MergeKind, MergeStage, NewestRows
-from pudi.plan.merge_names import MergeNames
-from pudi.plan.merge_upsert import upsert_of
+from pudi.plan.merge_into import (
+    SOURCE,
+    TARGET,
+    ComputedValues,
+    MergeClause,
+    MergeJoin,
+    MergeKind,
+    MergeNames,
+    MergeStage,
+    NewestRows,
+    upsert_of,
+)
 from pudi.schema import RECORD_KEY
 from pudi.task import Engine
 from pudi.task.engine import RepeatedKeysError

@@ -52,7 +52,7 @@ from pudi.format import Action, CommitMetadata
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.indexes.kind import IndexStaging, PlannedWrite
 from pudi.indexes.registry import by_kind
-from pudi.indexing.build_indexes import build_wanted
+from pudi.indexing.build_by_options import build_wanted
 from pudi.indexing.rebuild import reinitialize_partitions
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.metadata_write.written_entries import WrittenEntries

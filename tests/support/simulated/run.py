@@ -18,7 +18,7 @@ from pudi.concurrency.conflicts import ConflictCheck
 from pudi.concurrency.touched import groups_of, replaced_groups
 from pudi.locks import table_lock
 from pudi.locks.storage_lock import StorageBasedLock
-from pudi.metadata import invalidated
+from pudi.metadata import validity
 from pudi.testing import SimulatedCrash
 from pudi.timeline import Instant, Timeline, TimelineStore
 from support.simulated.disk import Disk, ProcessStorage
@@ -134,7 +134,7 @@ def play(plan: Plan, only: dict[Place, Fate] | None = None, *, steady: bool = Fa
     disk = Disk(root_of(plan.kind), first_files(plan.kind), int(START_MS) - 50_000)
     played = Played(plan, script, world.notes, [], disk)
     with _separate_processes(world), _noting_checks(world, played.checks):
-        invalidated._seen_until.clear()
+        validity._seen_until.clear()
         for each in plan.processes:
             process = Process(world, each.name, each.drift, each.offset_ms, each.jumps)
             world.start(process, _main(process, each, played))

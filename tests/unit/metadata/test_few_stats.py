@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from pudi.metadata import STATS, RecordType, partition_stats, stats_records
 from pudi.metadata.changes import encode_changes
-from pudi.metadata.few_stats import Stat, few_partition_stats, plain_stats
-from pudi.metadata.plain_records import stats_record
-from pudi.metadata.stat_values import untyped
+from pudi.metadata.plain_records import Stat, few_partition_stats, plain_stats, stats_record
+from pudi.metadata.stat_records import untyped
 from pudi.metadata.value_types import value_type
 
 _VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

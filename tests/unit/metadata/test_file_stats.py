@@ -29,7 +29,7 @@ from pudi.metadata import (
     stats_of_records,
     stats_spec,
 )
-from pudi.metadata.stat_values import typed, untyped
+from pudi.metadata.stat_records import typed, untyped
 from pudi.metadata.value_types import value_type
 
 NAN = math.nan

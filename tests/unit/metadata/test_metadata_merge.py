@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pudi.errors import CorruptError
 from pudi.format.metadata_partitions import COLUMN_STATS, FILES, RECORD_INDEX
 from pudi.metadata import RECORD_SCHEMA, RecordType, columns_of
-from pudi.metadata.merge import Block, folded, merged
-from pudi.metadata.merge_files import entries_of
+from pudi.metadata.merge import Block, entries_of, folded, merged
 
 KEYS = ["a", "b", "c"]
 

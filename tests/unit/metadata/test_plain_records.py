@@ -14,11 +14,9 @@ from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA, RecordType, column_stats_records, deleted_stats
 from pudi.metadata.changes import encode_changes, files_changes
-from pudi.metadata.decoded import decoded_base, decoded_blocks
-from pudi.metadata.few_files import merged_lists
-from pudi.metadata.merge import merged
-from pudi.metadata.merge_files import entries_of
-from pudi.metadata.plain_records import file_list_of, file_list_record, stats_tombstone
+from pudi.metadata.decode import decoded_base, decoded_blocks
+from pudi.metadata.merge import entries_of, merged
+from pudi.metadata.plain_records import file_list_of, file_list_record, merged_lists, stats_tombstone
 
 _NAMES = st.sampled_from(["a.parquet", "b.parquet", "ü", "x" * 200, ""])
 _LISTS = st.dictionaries(_NAMES, st.none() | st.integers(0, 2**62), max_size=4)

@@ -16,7 +16,7 @@ from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.plan import MergeUpsert
-from pudi.plan.merge import (
+from pudi.plan.merge_into import (
     AMBIGUOUS,
     MOVES,
     SOURCE,

@@ -24,8 +24,7 @@ from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.indexes.column_stats.statistics import FileStatistics, deleted_statistics
 from pudi.indexes.kind import RemovedFiles
 from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
-from pudi.metadata.bloom_changes import bloom_changes, bloom_removals
-from pudi.metadata.changes import Changes, encode_changes
+from pudi.metadata.changes import Changes, bloom_changes, bloom_removals, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.metadata_write.written_entries import WrittenEntries

@@ -26,14 +26,12 @@ from pudi.format import (
     staging_dir,
 )
 from pudi.format.metadata_partitions import RECORD_INDEX
-from pudi.indexes.record_index.repeated import may_repeat, note_repeated
-from pudi.indexes.record_index.spec import is_partitioned
+from pudi.indexes.record_index.properties import is_partitioned, may_repeat, note_repeated
 from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import is_known_to, scope_of
 from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork
-from pudi.metadata_write.invalidated import is_invalidated
+from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated
 from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.tagging import Index
 from pudi.task import Engine

@@ -1,4 +1,4 @@
-"""Record keys in several file groups, of which the record index knows one: found by writers, said in the properties.
+"""Properties of a table's record index: global or per partition, and whether keys lie in several file groups.
 
 Hudi lets a write put a key into a second file group, and so does pudi. Its record index then finds fewer records than
 there are; as in Hudi, writers by that index go on using it. Readers of pudi don't.
@@ -14,11 +14,36 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.properties import read_properties, update_properties
 from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, TableConfig, WriteOptions
+from pudi.filegroup import FileSlice
 from pudi.format import CommitMetadata
+from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix, partition_type
+from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata_write.index_defs import defined_index
 from pudi.plan import Operation
 from pudi.tagging import Index
 from pudi.task.repeated_keys import Repeated
 from pudi.timeline import Timeline
+
+_PARTITIONED = "isPartitioned"
+
+
+def record_index_spec(*, partitioned: bool) -> IndexSpec:
+    """Return the definition of a record index, per partition or global."""
+    options = {_PARTITIONED: "true" if partitioned else "false"}
+    return IndexSpec(partition_type(RECORD_INDEX), RECORD_INDEX, options=options)
+
+
+def is_defined_by_partition(spec: IndexSpec) -> bool:
+    """Return whether an index's definition states that it is per partition."""
+    return spec.options.get(_PARTITIONED, "false").lower() == "true"
+
+
+def is_partitioned(meta: MetaClient, slices: Sequence[FileSlice]) -> bool:
+    """Return whether the table's record index is per partition: by its file groups or, without any, its definition."""
+    for each in slices:
+        return each.file_id.removeprefix(group_prefix(RECORD_INDEX)).count("-") > 1
+    return is_defined_by_partition(defined_index(meta, RECORD_INDEX))
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The metadata table that a new table gets by default: the partitions that Hudi's Spark writers make.
+"""Make the metadata table and the indexes that options ask for: before a write, and of a new table.
 
 Source: HoodieMetadataConfig.getDefaultMetadataEnable and getDefaultColStatsEnable; HoodieBackedTableMetadataWriter
 .initializeFromFilesystem of a table without commits.
@@ -11,21 +11,53 @@ from collections.abc import Collection
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options, metadata_by_default
-from pudi.errors import PudiError
+from pudi.errors import ConflictError, PudiError
 from pudi.filegroup import StorageListing
 from pudi.format import INDEX_DEFS, METADATA_DIR
 from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.indexes import registry
+from pudi.indexing.indexing import build_index
+from pudi.indexing.rebuild import finish_rebuild
 from pudi.metadata.changes import files_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.build import make_list, next_instant, set_partitions
+from pudi.metadata_write.build import build_metadata, make_list, next_instant, set_partitions
 from pudi.metadata_write.building import Building, NoEngine, make_empty
 from pudi.metadata_write.client import create_metadata
 from pudi.metadata_write.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.storage import delete_folder
+from pudi.task import Engine
 from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
+
+
+def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline | None = None) -> None:
+    """Make the metadata table and the indexes that the user asks for and the table lacks, one by one.
+
+    Before, rebuild what another process deleted and didn't rebuild.
+
+    Args:
+        meta: the table.
+        engine: runs the jobs.
+        options: the writer's; only explicitly given ones count.
+        timeline: the table's timeline at the start of the write; None loads it.
+
+    Raises:
+        InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
+        NotFoundError: a file of the table is missing.
+        CorruptError: a file of the table can't be read.
+    """
+    finish_rebuild(meta, engine, options)
+    build_metadata(meta, options, timeline)
+    for asked in [spec for kind in registry.KINDS for spec in kind.wanted(meta, options)]:
+        if FILES in meta.config.metadata_partitions and asked.partition not in meta.config.metadata_partitions:
+            try:
+                build_index(meta, engine, asked, options)
+            except ConflictError as error:
+                _log.warning(
+                    "the write goes on without the index %s, which the next one makes: %s", asked.partition, error
+                )
+
 
 _BY_DEFAULT = {FILES, COLUMN_STATS, PARTITION_STATS}
 

@@ -1,13 +1,91 @@
-"""Values of one type as another that Hudi lets a column turn into: an Arrow array and a type in, an array out."""
+"""Conversions of Arrow arrays: to types that Hudi lets a column turn into, to Java's text, value by value."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
-from pudi.schema.java_text import java_float_text
 from pudi.schema.types import TIMESTAMP
+
+_MOST_TRIES = 1000
+"""Maximum number of conversion calls; values that remain after it become NULL."""
+
+
+def convert_where_possible(
+    convert: Callable[[pa.Array], pa.Array], values: pa.Array, type_: pa.DataType | None
+) -> pa.Array:
+    """Convert the values of an array one by one in effect, but in few calls.
+
+    An array with values that fail is halved until these are isolated.
+
+    Args:
+        convert: an elementwise conversion; it raises `pa.ArrowException` or `ValueError` if it refuses a value.
+        values: what to convert.
+        type_: the type of the results.
+
+    Returns:
+        The results, NULL where `convert` refused the value, or where too many others were refused to try it.
+    """
+    converted: list[pa.Array] = []
+    waiting = [values]
+    for _ in range(_MOST_TRIES):
+        if not waiting:
+            break
+        part = waiting.pop()
+        try:
+            converted.append(convert(part))
+        except pa.ArrowNotImplementedError:  # no value of this type can be converted
+            return pa.nulls(len(values), type_)
+        except (pa.ArrowException, ValueError):
+            if len(part) <= 1:
+                converted.append(pa.nulls(len(part), type_))
+            else:
+                half = len(part) // 2
+                waiting += [part[half:], part[:half]]
+    converted += [pa.nulls(len(part), type_) for part in reversed(waiting)]
+    return converted[0] if len(converted) == 1 else pa.concat_arrays(converted)
+
+
+_PARTS = r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<part>\d+))?(?:e(?P<exp>[+-]?\d+))?$"
+
+
+def java_float_text(array: pa.Array) -> pa.Array:
+    """The text of `Float.toString` or `Double.toString`: 0.1, 1.0E7, -0.0, NaN, Infinity.
+
+    Digits are the fewest that tell the number from its neighbours, as in Java 19 and later. Older
+    Javas print more of them for some numbers (1.9999999999999998E23 for 2e23), and every Java for
+    the very smallest (4.9E-324, here 5.0E-324).
+    """
+    plain = pc.cast(array, pa.string())
+    # flatten, unlike field, keeps the nulls of the struct.
+    sign, whole, part, exp = pc.extract_regex(plain, _PARTS).flatten()
+    every = pc.binary_join_element_wise(whole, part, "")
+    kept = pc.utf8_ltrim(every, "0")
+    zeros = pc.subtract(pc.utf8_length(every), pc.utf8_length(kept))
+    given = pc.cast(pc.if_else(pc.equal(exp, ""), "0", pc.utf8_ltrim(exp, "+")), pa.int32())
+    exponent = pc.subtract(pc.subtract(pc.add(given, pc.utf8_length(whole)), 1), zeros)
+    digits = pc.utf8_rtrim(kept, "0")
+    rest = pc.utf8_slice_codeunits(digits, 1)
+    scientific = pc.binary_join_element_wise(
+        sign,
+        pc.utf8_slice_codeunits(digits, 0, 1),
+        ".",
+        pc.if_else(pc.equal(rest, ""), "0", rest),
+        "E",
+        pc.cast(exponent, pa.string()),
+        "",
+    )
+    size = pc.abs(array)
+    simple = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
+    decimal = pc.binary_join_element_wise(sign, whole, ".", pc.if_else(pc.equal(part, ""), "0", part), "")
+    infinite = pc.if_else(pc.greater(array, 0), "Infinity", "-Infinity")
+    text = pc.case_when(
+        pc.make_struct(pc.is_nan(array), pc.is_inf(array), simple), "NaN", infinite, decimal, scientific
+    )
+    return pc.cast(text, pa.string())
 
 
 def promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
