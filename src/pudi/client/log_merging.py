@@ -10,6 +10,7 @@ from pudi.filegroup import CommittedLogs, LogScope
 from pudi.format.delete_encode import can_order_deletes
 from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.plan import Merging, Operation
+from pudi.schema import field_at
 from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
@@ -70,14 +71,15 @@ def merging_of_deletes(meta: MetaClient, timeline: Timeline, operation: Operatio
     if operation is not Operation.DELETE or not meta.merges_on_read or not ordered:
         return None
     schema = meta.schema(timeline)
-    unfit = [name for name in merges.ordering_fields if not can_order_deletes(schema.field(name).type)]
+    fields = [(name, field_at(schema, name)) for name in merges.ordering_fields]
+    unfit = [f"{path}: {each.type}" for path, each in fields if each is not None and not can_order_deletes(each.type)]
     if not unfit and not merges.deletes_win:
         return merging_of(meta, timeline, timeline)
     _log.warning(
         "%s: deletes in log files %s: until a compaction, a record that comes after its delete with a lower value of "
         "%s than the deleted one's brings the deleted one back, for pudi and Hudi alike",
         meta.storage.root,
-        f"hold no values of {schema.field(unfit[0])}" if unfit else "of this table's payload class have no order",
+        f"hold no values of {unfit[0]}" if unfit else "of this table's payload class have no order",
         ", ".join(merges.ordering_fields),
     )
     return None

@@ -17,7 +17,6 @@ from pudi.config.resolve import option, options_of_scope
 from pudi.config.semantics import merge_semantics
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
-    COMMIT_TIME_ORDERING,
     COPY_ON_WRITE,
     NEWEST_VERSION,
     OLD_VERSIONS,
@@ -135,15 +134,7 @@ _READ_LIMITS = (
 )
 
 
-def _nested_ordering(config: TableConfig) -> str | None:
-    """Return an ordering field inside of a struct; None if there is none."""
-    names = (*config.ordering_fields, *merge_semantics(config).ordering_fields)
-    return next((name for name in names if "." in name), None)
-
-
-_INNER = f"pudi orders records by columns, not by fields of structs; {_WITH_HUDI}"
 _WRITE_LIMITS = (
-    _Limit(TableConfig.ordering, lambda config: _nested_ordering(config) is None, _INNER, _nested_ordering),
     _Limit(
         TableConfig.version,
         lambda config: config.version in TABLE_VERSIONS,
@@ -182,12 +173,6 @@ _WRITE_LIMITS = (
 )
 
 _MERGE_LIMITS = (
-    _Limit(
-        TableConfig.ordering,
-        lambda config: merge_semantics(config).mode == COMMIT_TIME_ORDERING or _nested_ordering(config) is None,
-        _INNER,
-        _nested_ordering,
-    ),
     _Limit(
         TableConfig.compaction_payload_class,
         lambda config: not merge_semantics(config).lacks_merger,

@@ -2,6 +2,7 @@
 
 from pudi.merge.deletes import DELETED, check_delete_marker
 from pudi.merge.mergers import MergeContext, RecordMerger, register_merger, registered_merger
+from pudi.merge.ordering import unordered
 from pudi.merge.overlay import MergeResult, Overlay, apply_updates, overlay
 from pudi.merge.partial_update import Mixed, mix
 from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate, merge_rule
@@ -28,4 +29,5 @@ __all__ = [
     "overlay",
     "register_merger",
     "registered_merger",
+    "unordered",
 ]

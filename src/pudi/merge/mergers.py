@@ -72,7 +72,8 @@ class MergeContext:
 
     Attributes:
         schema: the table's columns without meta fields and `_hoodie_is_deleted`.
-        ordering_fields: columns that say which version of a record is newer; empty where the table names none.
+        ordering_fields: fields that say which version of a record is newer, `a.b` in the struct column `a`; empty where
+            the table names none.
         properties: the table's merge properties (`hoodie.record.merge.property.*`), without that prefix.
     """
 

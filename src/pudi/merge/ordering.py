@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError
+from pudi.schema import field_at, values_at
 
 _INTS = (pa.int32(), pa.date32())
 """Types that Hudi holds as `Integer`; they compare with its default ordering value, the `Integer` 0."""
@@ -28,8 +29,8 @@ def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = 
     """Return columns that sort like the rows' ordering values when compared one after the other; null is lowest.
 
     Args:
-        rows: records; a column that they lack is null.
-        fields: the ordering fields.
+        rows: records; a field that they lack is null, as one in a struct that is null.
+        fields: the ordering fields, with dots inside of structs.
         binlog: they are texts `file.position` of MySQL's log, which are compared as two numbers
             (MySqlDebeziumAvroPayload.isCurrentSeqLatest).
 
@@ -37,8 +38,8 @@ def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = 
         InvalidArgumentError: with `binlog`, a text is not a `file.position` pair.
     """
     if not binlog:
-        return [_comparable(column_of(rows, name)) for name in fields]
-    return [half for name in fields for half in _file_and_position(column_of(rows, name), name)]
+        return [_comparable(ordering_column(rows, name)) for name in fields]
+    return [half for name in fields for half in _file_and_position(ordering_column(rows, name), name)]
 
 
 def is_default(values: pa.ChunkedArray) -> np.ndarray:
@@ -58,6 +59,42 @@ def sort_by(columns: Sequence[pa.ChunkedArray]) -> np.ndarray:
     made["position"] = pa.array(np.arange(len(columns[0])))
     order: np.ndarray = np.asarray(pc.sort_indices(pa.table(made), [(name, "ascending") for name in made]))
     return order
+
+
+def unordered(fields: Iterable[str], schema: pa.Schema, *, new: bool = True) -> Iterator[str]:
+    """Yield for each ordering field that can't order records its name and why.
+
+    Args:
+        fields: the ordering fields.
+        schema: the table's columns.
+        new: whether the table is yet to be made; others may order by bytes, or by a field that no record has.
+    """
+    for path in fields:
+        field = field_at(schema, path)
+        if field is not None:
+            if pa.types.is_nested(field.type) or (new and pa.types.is_binary(field.type)):
+                yield (
+                    f"{path!r}, of type {field.type}: Hudi has no order for it; take a number, text, date, timestamp, "
+                    "decimal or boolean"
+                )
+            continue
+        parts = path.split(".")
+        outer = (field_at(schema, ".".join(parts[:count])) for count in range(len(parts) - 1, 0, -1))
+        around = next((each for each in outer if each is not None), None)
+        if around is not None and not pa.types.is_struct(around.type):
+            yield f"{path!r}, but {around.name!r} is of type {around.type}: only fields of structs order records"
+        elif new:
+            known = schema.names if around is None else [each.name for each in around.type]
+            yield f"{path!r}, which is not among {', '.join(known)}"
+
+
+def ordering_column(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    """Return the values of an ordering field; null where a struct around it is, and in rows that lack it.
+
+    Hudi orders a null in a struct, and a null struct, as it does a null column (RecordContext.getOrderingValue).
+    """
+    values = values_at(rows, name)
+    return pa.chunked_array([pa.nulls(rows.num_rows)]) if values is None else values
 
 
 def column_of(rows: pa.Table, name: str) -> pa.ChunkedArray:

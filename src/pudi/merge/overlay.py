@@ -178,8 +178,7 @@ def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overla
     partner, hit = _partners(base, newer.rows, key)
     certain = newer.unconditional[partner[hit]]
     if rule.compares and not certain.all():
-        fields = [name for name in rule.ordering_fields if name in base.column_names]
-        present = [name for name in rule.ordering_fields if name in newer.rows.column_names]
+        fields, present = (rule.ordering_schema(side.schema).names for side in (base, newer.rows))
         stored = base.select(fields).take(pa.array(hit))
         wins = rule.newer_wins(stored, newer.rows.select(present).take(pa.array(partner[hit]))) | certain
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, merge_semantics
-from pudi.errors import MergerError
+from pudi.errors import MergerError, NotSupportedError
 from pudi.merge.deletes import delete_columns, delete_mask
 from pudi.merge.mergers import MergeContext, RecordMerger, registered_for_payload, registered_merger
-from pudi.merge.ordering import column_of, comparable_columns, greater_and_equal, is_default
-from pudi.schema import avro_to_arrow, without_meta_fields
+from pudi.merge.ordering import comparable_columns, greater_and_equal, is_default, ordering_column, unordered
+from pudi.schema import avro_to_arrow, field_at, roots_of, values_at, without_meta_fields
 
 
 class MergeMode(str, Enum):
@@ -46,7 +46,8 @@ class MergeRule:
     Attributes:
         mode: COMMIT_TIME: the newer version wins. EVENT_TIME: the newer wins unless its ordering value is lower.
             CUSTOM: `merger` says.
-        ordering_fields: columns of the ordering value, compared in this order; used by EVENT_TIME only.
+        ordering_fields: fields of the ordering value, compared in this order; `a.b` lies in the struct column `a`.
+            Used by EVENT_TIME only.
         delete_marker: a column and the value that marks deletes; None without a marker.
         partial_update: how the winner is completed; None where it isn't, but for columns that it lacks.
         unavailable: the marker of FILL_UNAVAILABLE.
@@ -123,6 +124,24 @@ class MergeRule:
             undecided &= equal
         return ~older_wins
 
+    @property
+    def ordering_columns(self) -> tuple[str, ...]:
+        """Columns that hold the ordering fields: what must be there of a record to compare it."""
+        return roots_of(self.ordering_fields)
+
+    def ordering_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Return those of some columns that hold ordering fields, in the order of the ordering fields."""
+        return pa.schema([schema.field(name) for name in self.ordering_columns if name in schema.names])
+
+    def ordering_types(self, schema: pa.Schema) -> dict[str, pa.DataType]:
+        """Return the types of the ordering fields that a table has."""
+        found = {name: field_at(schema, name) for name in self.ordering_fields}
+        return {name: field.type for name, field in found.items() if field is not None}
+
+    def ordering_values(self, rows: pa.Table) -> list[pa.ChunkedArray]:
+        """Return the values of the ordering fields that some rows have, as they are."""
+        return [values for name in self.ordering_fields if (values := values_at(rows, name)) is not None]
+
     def order_of(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         """Columns that order as the rows' ordering values do, see `comparable_columns`."""
         return comparable_columns(rows, self.ordering_fields, binlog=self.binlog)
@@ -139,7 +158,7 @@ class MergeRule:
             return np.zeros(rows.num_rows, dtype=bool)
         if not self.ordering_fields:
             return deleted
-        found: np.ndarray = deleted & is_default(column_of(rows, self.ordering_fields[0]))
+        found: np.ndarray = deleted & is_default(ordering_column(rows, self.ordering_fields[0]))
         return found
 
     def context(self, schema: pa.Schema) -> MergeContext:
@@ -164,11 +183,15 @@ def merge_rule(
             for IGNORE_DEFAULTS; where it isn't given, the one that the table was made with.
 
     Raises:
-        NotSupportedError: the table names a payload class that pudi doesn't know, and no merger is registered for it.
+        NotSupportedError: the table names a payload class that pudi doesn't know, and no merger is registered for it;
+            or an ordering field has no order.
         MergerError: no merger is registered with the table's strategy id.
     """
     check_mergeable(config, table)
     merges = merge_semantics(config)
+    schema = avro_schema or config.create_schema
+    if schema and (merges.mode == MergeMode.EVENT_TIME.value or merges.batches_by_order):
+        _check_ordering(merges.ordering_fields, avro_to_arrow(schema), table)
     merger = None
     if merges.mode == MergeMode.CUSTOM.value:
         identifier = str(merges.strategy_id)
@@ -186,15 +209,21 @@ def merge_rule(
         config.delete_marker,
         partial_update=None if merges.partial_update is None else PartialUpdate(merges.partial_update),
         unavailable=merges.unavailable,
-        defaults=_defaults(config, merges, avro_schema or config.create_schema),
+        defaults=_defaults(config, merges, schema),
         merger=merger,
         properties=merges.properties,
-        columns=None if merger is None else _columns(avro_schema or config.create_schema),
+        columns=None if merger is None else _columns(schema),
         key_fields=tuple(name for name in config.record_key_fields if "." not in name),
         batches_by_order=merges.batches_by_order,
         deletes_win=merges.deletes_win,
         binlog=merges.binlog,
     )
+
+
+def _check_ordering(fields: Sequence[str], schema: pa.Schema, table: str) -> None:
+    fault = next(unordered(fields, schema, new=False), None)
+    if fault is not None:
+        raise NotSupportedError(f"{TableConfig.ordering} names {fault}", table=table or None)
 
 
 def _columns(avro_schema: str | None) -> pa.Schema | None:

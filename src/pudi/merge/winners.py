@@ -102,7 +102,7 @@ def _winners(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule)
         return winners
     contested = np.bincount(codes, minlength=count)[codes] > 1
     alive = np.flatnonzero(contested & _alive(versions, codes, count))
-    rows = versions.rows.select([n for n in rule.ordering_fields if n in versions.rows.column_names])
+    rows = versions.rows.select(rule.ordering_schema(versions.rows.schema).names)
     ranked = alive[sort_by(rule.order_of(rows.take(pa.array(alive))))]
     winners[codes[ranked]] = ranked
     return winners

@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from pudi.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY, field_at
 
 ALWAYS_INDEXED: Final = (COMMIT_TIME, PARTITION_PATH, RECORD_KEY)
 """Meta fields that are indexed if a table has them (HoodieTableMetadataUtil.META_COLS_TO_ALWAYS_INDEX)."""
@@ -172,15 +172,8 @@ def stats_spec(
 
 def leaf_type(schema: pa.Schema, name: str) -> pa.DataType | None:
     """Return the type of a column, or of a struct's field (with dots); None if it doesn't exist."""
-    if schema.get_field_index(name) >= 0:
-        return schema.field(name).type
-    first, *rest = name.split(".")
-    kind = schema.field(first).type if schema.get_field_index(first) >= 0 else None
-    for part in rest:
-        if kind is None or not pt.is_struct(kind) or kind.get_field_index(part) < 0:
-            return None
-        kind = kind.field(part).type
-    return kind
+    field = field_at(schema, name)
+    return None if field is None else field.type
 
 
 def _holds(kind: pa.DataType, version: int) -> bool:

@@ -98,12 +98,12 @@ class NewestRows:
 
     Attributes:
         keys: columns of the source that say which record a row is.
-        ordering: columns of the source that order the rows of a record; null is less than any value. None: the last
-            row counts.
+        ordering: paths of the source's fields that order the rows of a record; null is less than any value. None: the
+            last row counts.
     """
 
     keys: tuple[str, ...]
-    ordering: tuple[str, ...]
+    ordering: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

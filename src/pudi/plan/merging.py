@@ -38,5 +38,5 @@ class Merging:
             return set(schema.names)
         wanted = {RECORD_KEY} if self.keys is None else set(self.keys.columns)
         if self.rule.compares:
-            wanted |= set(self.rule.ordering_fields)
+            wanted |= set(self.rule.ordering_columns)
         return wanted | set(delete_columns(schema.empty_table(), self.rule.delete_marker))

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.record.java_numbers import texts_of_numbers
 from pudi.record.timestamp_text import TimestampText, texts_of_timestamps
+from pudi.schema import field_at, values_at
 
 
 def field_of(schema: pa.Schema, name: str) -> pa.Field:
@@ -16,17 +17,9 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
     Raises:
         SchemaError: the column does not exist.
     """
-    first, *path = name.split(".")
-    index = schema.get_field_index(first)
-    if index < 0:
+    field = field_at(schema, name)
+    if field is None:
         raise _missing(name, schema)
-    field = schema.field(index)
-    for part in path:
-        kind = field.type
-        index = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
-        if index < 0:
-            raise _missing(name, schema)
-        field = kind.field(index)
     return field
 
 
@@ -36,10 +29,10 @@ def column_of(table: pa.Table, name: str) -> pa.ChunkedArray:
     Raises:
         SchemaError: the column does not exist.
     """
-    field_of(table.schema, name)
-    first, *path = name.split(".")
-    column = table.column(first)
-    return pc.struct_field(column, path) if path else column
+    values = values_at(table, name)
+    if values is None:
+        raise _missing(name, table.schema)
+    return values
 
 
 def lies_in_null(table: pa.Table, name: str) -> int:

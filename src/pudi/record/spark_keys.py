@@ -8,6 +8,7 @@ from pudi.record.key_generator import EMPTY_KEY, NULL_KEY, KeyGenerator, check_k
 from pudi.record.key_text import field_of
 from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_SEGMENT, SPECIAL, escaped_characters
 from pudi.schema import META_FIELDS
+from pudi.schema.spark_types import quote_path
 
 SPARK_ERROR_MARK = "[pudi] "
 """Prefix of error messages raised inside this SQL; the rest names the column or path."""
@@ -64,7 +65,7 @@ def _record_key(keys: KeyGenerator, schema: pa.Schema) -> str:
     outer = sorted({name.rpartition(".")[0] for name in texts} - {""})
     if outer:
         message += ", or lies in a struct that is null"
-        lost = " OR ".join([f"({lost})", *(f"{_column(name)} IS NULL" for name in outer)])
+        lost = " OR ".join([f"({lost})", *(f"{quote_path(name)} IS NULL" for name in outer)])
     return f"CASE WHEN {lost} THEN RAISE_ERROR('{message}') ELSE {key} END"
 
 
@@ -90,7 +91,7 @@ def _partition_path(keys: KeyGenerator, schema: pa.Schema) -> str:
 
 
 def _text(name: str, schema: pa.Schema) -> str:
-    column, kind = _column(name), field_of(schema, name).type
+    column, kind = quote_path(name), field_of(schema, name).type
     if kind == pa.string():
         return column
     text = f"CAST({column} AS STRING)"
@@ -98,11 +99,6 @@ def _text(name: str, schema: pa.Schema) -> str:
         return text
     message = f"{SPARK_ERROR_MARK}key column {name} has a date outside the years 1 to 9999"
     return f"CASE WHEN {text} NOT RLIKE '^[0-9]{{4}}-' THEN RAISE_ERROR('{message}') ELSE {text} END"
-
-
-def _column(name: str) -> str:
-    """A column, or a field in one; a column's name has no dot."""
-    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
 
 
 def _escaped(text: str) -> str:

@@ -23,6 +23,7 @@ from pudi.schema.fields import (
     without_meta_fields,
 )
 from pudi.schema.nested import FieldNames
+from pudi.schema.paths import columns_holding, field_at, root_of, roots_of, values_at
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.types import normalise
 from pudi.schema.writing import incoming, is_untyped, retyped, written_schema
@@ -40,16 +41,21 @@ __all__ = [
     "arrow_to_spark_ddl",
     "arrow_to_spark_json",
     "avro_to_arrow",
+    "columns_holding",
     "conform",
     "conform_read",
     "convert_where_possible",
     "evolved_text",
+    "field_at",
     "incoming",
     "is_untyped",
     "normalise",
     "retyped",
+    "root_of",
+    "roots_of",
     "spark_struct_to_arrow",
     "unwritable_columns",
+    "values_at",
     "with_meta_fields",
     "with_text_columns_text",
     "without_columns_text",

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.schema.paths import Path, parts_of
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 _NAMES: Final[Mapping[str, pa.DataType]] = {
@@ -257,6 +258,11 @@ def arrow_to_spark_type(field: pa.Field) -> str:
 def quote(name: str) -> str:
     """An identifier in Spark SQL's backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def quote_path(path: Path) -> str:
+    """Return a column, or a field inside of structs, in Spark SQL."""
+    return ".".join(map(quote, parts_of(path)))
 
 
 def _from_spark(node: object, path: str, depth: int) -> pa.DataType:

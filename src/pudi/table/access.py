@@ -40,6 +40,7 @@ _LACKS_NAME = (
     "it doesn't find the ordering field, which the properties state by its newer name alone: late records win in log "
     f"files, and deletes there fail; the next write by pudi adds {TableConfig.ordering.aliases[0]}"
 )
+_FLAT_ORDER = "it doesn't heed an ordering field inside of a struct: late records win in log files (tried)"
 _NEWEST = {_ZERO: 6, _ONE: 8, _NEW: 9}
 
 
@@ -107,6 +108,9 @@ def _hudi_rs(config: TableConfig) -> Access:
         return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
     if config.version not in {6, 8, 9}:
         return Access(who, False, False, f"it doesn't know version {config.version}")
+    by_order = config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
+    if by_order and any("." in name for name in config.ordering_fields):
+        return Access(who, False, False, _FLAT_ORDER)
     return Access(who, True, False, "it only reads, and it can't read timestamps without a time zone")
 
 

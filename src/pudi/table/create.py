@@ -40,8 +40,8 @@ def create(
         partition_by: column or columns that partition the table; None for no partitions. `column:SIMPLE` and
             `column:TIMESTAMP` select a custom key generator, whose folders may be named by time
             (`hoodie.keygen.timebased.*`).
-        ordering: column or columns that order the versions of a record (EVENT_TIME_ORDERING); None lets the version
-            written last win (COMMIT_TIME_ORDERING).
+        ordering: column or columns that order the versions of a record (EVENT_TIME_ORDERING), `a.b` for a field of a
+            struct; None lets the version written last win (COMMIT_TIME_ORDERING).
         table_type: `cow` (copy on write: updates rewrite base files) or `mor` (merge on read: they go to log files).
         name: its name; the folder's name when None.
         options: Hudi's option keys: those of the table are persisted, the others are this `Table`'s defaults.

@@ -154,7 +154,7 @@ class LogAppender:
         if not deletes.num_rows:
             return
         rule = self.spec.rule if self.spec.deleted is None else self.spec.deleted.rule
-        ordering = [_whole(deletes[n]) for n in rule.ordering_fields if n in deletes.column_names]
+        ordering = [_whole(values) for values in rule.ordering_values(deletes)]
         partitions = _constant(self.task.partition, deletes.num_rows).dictionary_decode()
         content = encode_deletes(
             _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None

@@ -85,7 +85,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     assert task.append.slice is not None
     partial = _some_columns(spec, change)
     written = spec if partial is None else replace(spec, schema=partial, avro_schema=_avro_of(spec, partial))
-    order = spec.deleted.rule.ordering_fields if spec.deleted is not None else ()
+    order = spec.deleted.rule.ordering_schema(spec.schema).names if spec.deleted is not None else ()
     wanted = [RECORD_KEY, *(order if change.assignments is None else written.schema.names)]
     if partial is not None:
         wanted += sorted({name for _, value in change.assignments or () for name in columns(value)} - {*wanted})
@@ -114,7 +114,7 @@ def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
     plain = not rule.mixes and rule.partial_update in {None, PartialUpdate.KEEP_VALUES} and spec.history is None
     if spec.logs is None or not spec.logs.partial or change.assignments is None or not plain:
         return None
-    names = {*rule.ordering_fields, *(name for name, _ in change.assignments)}
+    names = {*rule.ordering_columns, *(name for name, _ in change.assignments)}
     return pa.schema([f for f in spec.schema if f.name in names])
 
 

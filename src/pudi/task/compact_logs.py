@@ -140,7 +140,7 @@ class CompactLogsTask:
         gone = newer.rows.filter(pa.array(newer.deleted))
         if gone.num_rows:
             rule = spec.merging.rule
-            ordering = [gone[name].combine_chunks() for name in (rule.ordering_fields if rule.compares else ())]
+            ordering = [values.combine_chunks() for values in (rule.ordering_values(gone) if rule.compares else ())]
             partitions = pa.array([self.operation.partition_path], pa.string()).take(
                 pa.nulls(gone.num_rows, pa.int64()).fill_null(0)
             )

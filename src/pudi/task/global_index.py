@@ -95,13 +95,13 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
     wins = np.ones(rows.num_rows, dtype=bool)
     if not rows.num_rows:
         return wins
-    fields = [search.schema.field(name) for name in search.rule.ordering_fields]
+    fields = search.rule.ordering_schema(search.schema)
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
     keys = _whole(rows[RECORD_KEY])
     for stored in _stored(storage, file_slice, wanted, search):
         partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=keys), -1))
         matched = np.flatnonzero(partner >= 0)
-        incoming = rows.select(search.rule.ordering_fields).take(pa.array(partner[matched]))
+        incoming = rows.select(fields.names).take(pa.array(partner[matched]))
         newer = search.rule.newer_wins(stored.take(pa.array(matched)), incoming)
         wins[partner[matched][~newer]] = False
     return wins

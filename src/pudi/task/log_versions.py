@@ -15,7 +15,7 @@ from pudi.format.log_data import decode_in_parts, decode_positions
 from pudi.format.log_deletes import decode_deletes
 from pudi.merge import Versions
 from pudi.plan.merging import Merging
-from pudi.schema import RECORD_KEY, FieldNames, conform_read
+from pudi.schema import RECORD_KEY, FieldNames, columns_holding, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.task.spilled import ROW, Buckets, joined
 from pudi.task.table_rows import names_in, stored_names
@@ -149,11 +149,11 @@ class LogVersions:
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
         rule = self.merging.rule
-        fields = [target.field(name) for name in (rule.ordering_fields if rule.compares else ())]
-        found = decode_deletes(block, [field.type for field in fields])
+        types = rule.ordering_types(target) if rule.compares else {}
+        found = decode_deletes(block, list(types.values()))
         count = len(found.keys)
         keys = found.keys if self.merging.keys is None else self.merging.keys.spelled(found.keys)
-        known = {RECORD_KEY: keys, **{f.name: v for f, v in zip(fields, found.ordering, strict=True)}}
+        known = {RECORD_KEY: keys, **columns_holding(dict(zip(types, found.ordering, strict=True)), target)}
         names = target.names if RECORD_KEY in target.names else [*target.names, RECORD_KEY]
         columns = [known[name] if name in known else pa.nulls(count, target.field(name).type) for name in names]
         # a user's merger sees a delete as a version like others

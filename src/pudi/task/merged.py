@@ -278,7 +278,7 @@ class MergedSlices:
                 yield numbers, base.append_column(ROW, pa.array(numbers, pa.int64()))
             return
         rule, places = self.merging.rule, np.sort(np.asarray(newer.rows[ROW]))
-        target = pa.schema([f for f in of_base if rule.compares and f.name in rule.ordering_fields])
+        target = pa.schema([f for f in of_base if rule.compares and f.name in rule.ordering_columns])
         assert file_slice.base is not None
         bound: dict[str, pa.Scalar] | None = {}
         if target.names:

@@ -19,7 +19,7 @@ def bound_that_loses(
 
     Args:
         stored: the base file and the names of columns in it; None if the names are the same.
-        fields: the ordering fields, in the table's types.
+        fields: the columns of the ordering fields, in the table's types; footers bound none inside of structs here.
         newer: the versions.
         rule: a rule that compares by these fields and doesn't mix versions.
     """

@@ -137,7 +137,7 @@ class FileRewriter:
         spec = self.spec
         span = key_span(rows[RECORD_KEY])
         met = candidate_groups(self.reader, span) if span else []
-        ordering = [name for name in spec.rule.ordering_fields if spec.rule.compares and name in spec.schema.names]
+        ordering = spec.rule.ordering_schema(spec.schema).names if spec.rule.compares else []
         self._compared = self._read(self.reader, [RECORD_KEY, *ordering], met)
         merged = overlay(
             self._compared, rows, RECORD_KEY, spec.rule, unconditional_delete=spec.operation is Operation.DELETE

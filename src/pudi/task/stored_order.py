@@ -47,7 +47,7 @@ def with_stored_order(
     """
     merging = spec.deleted
     assert merging is not None
-    fields = [f for f in spec.schema if f.name in merging.rule.ordering_fields]
+    fields = list(merging.rule.ordering_schema(spec.schema))
     keys = _whole(rows[RECORD_KEY])
     base = _in_base(storage, spec, merging, file_slice, fields, rows)
     stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))

@@ -28,7 +28,7 @@ from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import build_metadata, reconcile_metadata
 from pudi.metadata_write.index_defs import defined_index
 from pudi.record import field_of
-from pudi.schema import evolved_text, with_meta_fields, without_meta_fields
+from pudi.schema import evolved_text, field_at, with_meta_fields, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import Engine
@@ -160,7 +160,7 @@ def _check_roles(meta: MetaClient, before: InternalSchema, after: InternalSchema
     fixed: Collection[str] = {*config.record_key_fields, *config.partition_fields}
     old, new = before.arrow(), after.arrow()
     for name in {*fixed, *config.ordering_fields}:
-        if name.split(".", 1)[0] not in old.names:
+        if field_at(old, name) is None:
             continue  # the properties of some tables name an ordering field that no record has
         try:
             kinds = field_of(old, name).type, field_of(new, name).type

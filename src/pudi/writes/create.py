@@ -14,10 +14,10 @@ from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError
 from pudi.indexing.build_by_options import build_for_new
-from pudi.merge import check_delete_marker
+from pudi.merge import check_delete_marker, unordered
 from pudi.merge.deletes import check_given_columns
 from pudi.record import check_key_types
-from pudi.schema import META_FIELDS, arrow_to_avro, normalise
+from pudi.schema import META_FIELDS, arrow_to_avro, normalise, root_of
 from pudi.schema.writing import may_promote
 from pudi.storage import local_path, open_storage, system_error
 from pudi.writes.apart import check_apart
@@ -149,30 +149,15 @@ def _check_columns(schema: pa.Schema, roles: Mapping[str, Sequence[str]], table:
         raise SchemaError("a column name comes twice in the schema", table=table)
     if not schema.names:
         raise SchemaError("the schema has no columns", table=table)
-    inner = [name for name in roles["ordering"] if "." in name and name.split(".", 1)[0] in schema.names]
-    if inner:
-        raise NotSupportedError(
-            f"ordering names {inner[0]!r}, a field of a struct: pudi orders records by columns alone; keep the value "
-            "in a column of its own",
-            table=table,
-        )
     for role, names in roles.items():
         for name in names:
-            nested = role != "ordering" and "." in name
             column = name.split(":", 1)[0] if role == "partition_by" else name
-            if (column.split(".", 1)[0] if nested else column) not in schema.names:
+            if root_of(column) not in schema.names:
                 raise SchemaError(f"{role} names {name!r}, which is not among {', '.join(schema.names)}", table=table)
 
 
 def _check_ordering(schema: pa.Schema, ordering: Sequence[str], table: str) -> None:
-    """Refuse ordering columns that don't exist or have no order, including those that a payload class implies."""
-    for name in ordering:
-        if name not in schema.names:
-            raise SchemaError(f"ordering names {name!r}, which is not among {', '.join(schema.names)}", table=table)
-        kind = schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-            raise SchemaError(
-                f"ordering names {name!r}, of type {kind}: Hudi has no order for it; take a number, text, date, "
-                "timestamp, decimal or boolean",
-                table=table,
-            )
+    """Refuse ordering fields that don't exist or have no order, including those that a payload class implies."""
+    fault = next(unordered(ordering, schema), None)
+    if fault is not None:
+        raise SchemaError(f"ordering names {fault}", table=table)

@@ -34,7 +34,7 @@ from pudi.plan.merge_into import (
     NewestRows,
     upsert_of,
 )
-from pudi.schema import RECORD_KEY
+from pudi.schema import RECORD_KEY, field_at, roots_of
 from pudi.task import Engine
 from pudi.task.engine import RepeatedKeysError
 from pudi.timeline import Timeline
@@ -296,20 +296,27 @@ class _Binder:
         keys |= {name: spelt for name in folders if name not in keys and (spelt := self._in_source(name)) is not None}
         ordering = []
         for name in config.ordering_fields:
-            of_source = self._in_source(name) or next(
-                (
-                    value.path[1]
-                    for sides in (_BOTH, (SOURCE,))
-                    for clause in clauses[sides]
-                    for column, value in clause.values
-                    if column == name and isinstance(value, Column) and value.path[0] == SOURCE
-                ),
-                None,
-            )
-            if of_source is None:
+            column, *inside = name.split(".")
+            own = self._in_source(column)
+            path = self._assigned(column, clauses) if own is None else (own,)
+            if path is None or field_at(self._source, (*path, *inside)) is None:
                 return None
-            ordering.append(of_source)
+            ordering.append((*path, *inside))
         return NewestRows(tuple(dict.fromkeys(keys.values())), tuple(ordering))
+
+    @staticmethod
+    def _assigned(column: str, clauses: Mapping[tuple[str, ...], Sequence[MergeClause]]) -> tuple[str, ...] | None:
+        """Return the path of the source's field that clauses assign to a column; None if there is none."""
+        return next(
+            (
+                value.path[1:]
+                for sides in (_BOTH, (SOURCE,))
+                for clause in clauses[sides]
+                for name, value in clause.values
+                if name == column and isinstance(value, Column) and value.path[0] == SOURCE
+            ),
+            None,
+        )
 
     def _in_source(self, name: str) -> str | None:
         """Return the name of a source's column as the source spells it; None if there is none."""
@@ -404,7 +411,7 @@ class _Binder:
         updates = any(each.kind is MergeKind.UPDATE and each.sourced for each in self._request.clauses)
         if not clause.sourced or not (updates or self._meta.merges_on_read):
             return ()
-        given = {name: self._in_source(name) for name in self._meta.config.ordering_fields}
+        given = {name: self._in_source(name) for name in roots_of(self._meta.config.ordering_fields)}
         rows = self._rows(_BOTH)
         values = []
         for name, spelt in given.items():

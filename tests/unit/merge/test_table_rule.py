@@ -43,7 +43,7 @@ def test_defaults(version: int, payload: str, defaults: dict[str, object]) -> No
         name="t", create_schema=SCHEMA, record_key=["id"], ordering=["ts"], options=resolve(options), table="t"
     )
     assert dict(merge_rule(config).defaults) == defaults
-    assert merge_rule(config, avro_schema=json.dumps({"fields": []})).defaults == ()
+    assert merge_rule(config, avro_schema=json.dumps({"type": "record", "name": "r", "fields": []})).defaults == ()
 
 
 def test_defaults_are_filled() -> None:

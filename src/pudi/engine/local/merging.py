@@ -28,7 +28,7 @@ from pudi.plan.merge_into import (
     NewestRows,
 )
 from pudi.plan.read import ReadPlan
-from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise
+from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise, values_at
 from pudi.schema.arrays import take
 from pudi.task import SliceReader
 
@@ -122,8 +122,10 @@ def _newest(source: pa.Table, newest: NewestRows) -> pa.Table:
     if numbered.group_by(list(newest.keys)).aggregate([]).num_rows == source.num_rows:
         return source
     columns: list[Any] = []
-    for name in newest.ordering:
-        columns += [source[name].is_valid().cast(pa.int8()), source[name]]
+    for path in newest.ordering:
+        values = values_at(source, path)
+        assert values is not None
+        columns += [values.is_valid().cast(pa.int8()), values]
     ranked = pa.table([*columns, numbered["_pudi_rank"]], names=list(map(str, range(len(columns) + 1))))
     order = pc.sort_indices(ranked, [(name, "ascending") for name in ranked.column_names]).to_numpy()
     ranks = np.empty(source.num_rows, dtype=np.int64)

@@ -331,7 +331,7 @@ class CompareTasks:
             return
         rows = pa.Table.from_batches(received)
         places = {(s.partition, s.file_id): s for s in self.slices}
-        fields = [self.search.schema.field(name) for name in self.search.rule.ordering_fields]
+        fields = self.search.rule.ordering_schema(self.search.schema)
         typed = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
         for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
             own = conform(rows.select(typed.names).take(numbers), typed, table=self.storage.root)

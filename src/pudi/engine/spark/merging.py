@@ -21,7 +21,7 @@ from pudi.merge import DELETED
 from pudi.plan import MergeUpsert, ReadPlan
 from pudi.plan.merge_into import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind, MergeStage
 from pudi.schema import META_FIELDS, arrow_to_spark_json, is_untyped, normalise, spark_struct_to_arrow
-from pudi.schema.spark_types import quote
+from pudi.schema.spark_types import quote, quote_path
 
 _SOURCE_ROW, _TARGET_ROW, _CLAUSE, _PLACE = "_pudi_source_row", "_pudi_target_row", "_pudi_clause", "_pudi_place"
 
@@ -100,7 +100,7 @@ def _merge(source: Any, storage: Storage, join: MergeJoin, merged: MergedRows) -
     )
     if join.newest is not None:
         keys = ", ".join(f"{SOURCE}.{quote(name)}" for name in join.newest.keys)
-        ordering = "".join(f"{SOURCE}.{quote(name)} DESC NULLS LAST, " for name in join.newest.ordering)
+        ordering = "".join(f"{SOURCE}.{quote_path(path)} DESC NULLS LAST, " for path in join.newest.ordering)
         place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {ordering}{_SOURCE_ROW} DESC)"
         rows = rows.select("*", sql.expr(place).alias(_PLACE)).where(f"{_PLACE} = 1").drop(_PLACE)
     rows = merged.keep(rows)

@@ -20,7 +20,7 @@ from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError, UnavailableError
 from pudi.record import EMPTY_TEXTS, check_paths, null_texts, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow
-from pudi.schema.spark_types import arrow_to_spark_type, quote
+from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
 from pudi.task.engine import InputSpec, RepeatedKeysError
 
 _STORED_KEY = "_pudi_stored_key"
@@ -120,7 +120,7 @@ class SparkRecords:
         if rule is None or self.spec.unique:
             raise RepeatedKeysError("records share a key", table=self.spec.table)
         # among nulls, numbers and NaN, Spark's order of structs is that of ordering values
-        order = [f"{DATA}.{quote(name)}" for name in rule.ordering_fields] if rule.compares else []
+        order = [f"{DATA}.{quote_path(name)}" for name in rule.ordering_fields] if rule.compares else []
         last = f"max(struct({', '.join([*order, ARRIVAL])})).{ARRIVAL} AS {ARRIVAL}"
         latest = keyed.groupBy(RECORD_KEY).agg(functions(keyed).expr(last))
         return self.keep(keyed.join(latest.select(ARRIVAL), [ARRIVAL], "left_semi"))

@@ -221,10 +221,11 @@ def _tag_global(
     found = keyed.join(places, [RECORD_KEY], "left").withColumnRenamed(PARTITION_PATH, _OWN)
     if search.rule.compares:
         moving = found.where(_moving(deleted))
-        fields = [f"{DATA}.{quote(name)} AS {quote(name)}" for name in search.rule.ordering_fields]
+        names = [quote(name) for name in search.rule.ordering_schema(search.schema).names]
+        fields = [f"{DATA}.{name} AS {name}" for name in names]
         moving = moving.selectExpr(RECORD_KEY, _OWN, *fields, f"explode({_PLACES}) AS x")
         moving = moving.where(f"x.p != {_OWN}").selectExpr(
-            RECORD_KEY, *map(quote, search.rule.ordering_fields), f"x.p AS {PARTITION_PATH}", f"x.f AS {FILE_ID}"
+            RECORD_KEY, *names, f"x.p AS {PARTITION_PATH}", f"x.f AS {FILE_ID}"
         )
         older = older_than_stored(moving, storage, [look.merged or look.file_slice for look in lookups], search)
         found = found.join(records.keep(older.distinct()), [RECORD_KEY], "left_anti")
