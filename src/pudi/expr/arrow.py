@@ -38,6 +38,7 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
+from pudi.schema.arrays import joined_arrays, one_array, portions, take
 
 
 @cache
@@ -68,7 +69,22 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
     Raises:
         InvalidArgumentError: overflow or division by zero in a row.
     """
-    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    return joined_arrays(values_of(expr, pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data))
+
+
+_MOST_ROWS = 1 << 20
+"""Rows that are computed at once: constants of the expression become columns too."""
+
+
+def values_of(expr: Expr, table: pa.Table) -> list[pa.Array]:
+    """Compute the value of a bound expression for each row, as `evaluate` does, in one array or several."""
+    used = sorted({column.path[0] for column in leaf_columns(expr)})
+    if table.num_rows and used:
+        return [_values(expr, part) for part in portions(table.select(used), _MOST_ROWS)]
+    return [_values(expr, table)]
+
+
+def _values(expr: Expr, table: pa.Table) -> pa.Array:
     expr, table = _without_calls(expr, table)
     needed = sorted({column.path[0] for column in leaf_columns(expr)})
     # Keep one column even if none is needed: it carries the number of rows.
@@ -82,7 +98,7 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
         ]
     )
     try:
-        return plan.to_table(use_threads=False)["result"].combine_chunks()
+        return one_array(plan.to_table(use_threads=False)["result"])
     except pa.ArrowInvalid as error:
         raise InvalidArgumentError(f"where can't be computed for every row: {error}, in {expr}") from error
 
@@ -139,20 +155,19 @@ def _case(case: Case, table: pa.Table) -> pa.Array:
     left = np.arange(table.num_rows)
     places, values = [], []
     for condition, value in zip(case.conditions, case.values, strict=False):
-        true = np.asarray(pc.fill_null(_of_rows(condition, table.take(left)), False), dtype=bool)
+        true = np.asarray(pc.fill_null(_of_rows(condition, take(table, left)), False), dtype=bool)
         places.append(left[true])
-        values.append(_of_rows(value, table.take(left[true])))
+        values.append(_of_rows(value, take(table, left[true])))
         left = left[~true]
     places.append(left)
-    values.append(_of_rows(case.values[-1], table.take(left)))
-    return pa.concat_arrays(values).take(pa.array(np.argsort(np.concatenate(places))))
+    values.append(_of_rows(case.values[-1], take(table, left)))
+    return joined_arrays(values).take(pa.array(np.argsort(np.concatenate(places))))
 
 
 def _of_rows(expr: Expr, table: pa.Table) -> pa.Array:
     if not table.num_rows:
         return pa.nulls(0, type_of(expr))
-    made = evaluate(expr, table)
-    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+    return evaluate(expr, table)
 
 
 def may_fail(expr: Expr) -> bool:

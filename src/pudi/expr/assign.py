@@ -10,9 +10,10 @@ from decimal import Decimal
 import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
-from pudi.expr.arrow import evaluate
+from pudi.expr.arrow import values_of
 from pudi.expr.literals import number_literal
 from pudi.expr.tree import Column, Expr, Literal, rewritten, type_of
+from pudi.schema.arrays import repeated
 
 _TYPES = {
     bool: pa.bool_(),
@@ -62,9 +63,9 @@ def evaluate_all(expr: Expr, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
         InvalidArgumentError: overflow, division by zero, or a value that doesn't fit the type.
     """
     if isinstance(expr, Literal):
-        return pa.repeat(pa.scalar(expr.value, expr.type), rows.num_rows)
+        return repeated(pa.scalar(expr.value, expr.type), rows.num_rows)
     if isinstance(expr, Column) and len(expr.path) == 1:
         return rows[expr.path[0]]
     if not rows.num_rows:
         return pa.nulls(0, type_of(expr))
-    return evaluate(expr, rows)
+    return pa.chunked_array(values_of(expr, rows))

@@ -10,6 +10,7 @@ from pudi.errors import NotSupportedError
 from pudi.expr import sqltypes
 from pudi.expr.table import FUNCTIONS
 from pudi.expr.tree import Call, Column, Expr, type_of
+from pudi.schema.arrays import one_array
 
 
 def bound_call(name: str, arg: Expr, options: tuple[object, ...]) -> Call:
@@ -71,7 +72,7 @@ def apply_call(call: Call, values: pa.Array | pa.ChunkedArray) -> pa.Array:
     Raises:
         InvalidArgumentError: a point in time is outside the years 1 to 9999.
     """
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    values = one_array(values)
     return FUNCTIONS[call.name].arrow(values, call.options)
 
 

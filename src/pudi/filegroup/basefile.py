@@ -37,7 +37,7 @@ from pudi.format import (
 )
 from pudi.format.parquet import column_places
 from pudi.format.parquet_chunks import ParquetFooter
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
+from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.schema import RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
 
@@ -253,7 +253,7 @@ class BaseFileReader:
         wanted = list(range(self.metadata.num_row_groups)) if groups is None else list(groups)
         try:
             prefetch(self._source, self._chunks(columns, wanted))
-            return self._file.read_row_groups(wanted, columns=None if columns is None else list(columns))
+            return read_groups(self._file, wanted, None if columns is None else list(columns))
         except PARQUET_ERRORS as error:
             damaged = ", ".join(damaged_columns(self._file, columns, wanted))
             raise self.corrupt(f"column {damaged}: {error}" if damaged else error) from error

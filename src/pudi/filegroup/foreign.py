@@ -29,7 +29,7 @@ from pudi.format.parquet_chunks import (
     with_known_bounds,
     without_field_ids,
 )
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet
+from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.schema import RECORD_KEY
 from pudi.storage import open_input, prefetch
 
@@ -117,7 +117,7 @@ class ForeignFile:
     def read(self, columns: Sequence[str], group: int) -> pa.Table:
         """Return columns of a row group; raises `CorruptError`."""
         try:
-            return self._file.read_row_group(group, columns=list(columns))
+            return read_groups(self._file, [group], list(columns))
         except PARQUET_ERRORS as error:
             raise self._damaged(error, columns, group) from error
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pudi.errors import SchemaError
 from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
 from pudi.format.avro_values import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
+from pudi.schema.arrays import one_array
 
 Live = np.ndarray
 """Mask of the rows that have the field. Other rows (fields of a null struct) encode to no bytes."""
@@ -43,7 +44,7 @@ def encode_records(schema_json: str, rows: pa.Table, *, unions: bool = False) ->
         if place < 0 or not rows.schema.field(place).type.equals(field.type):
             found = "isn't there" if place < 0 else f"is {rows.schema.field(place).type}"
             raise SchemaError(f"column {field.name!r} {found} where the Avro schema has {field.type}")
-        pieces += _pieces(reader, _whole(rows.column(place)), live, field.name)
+        pieces += _pieces(reader, one_array(rows.column(place)), live, field.name)
     return join(pieces, rows.num_rows)
 
 
@@ -251,7 +252,3 @@ def _offsets(values: pa.Array) -> np.ndarray:
         return np.zeros(1, dtype=np.int64)
     raw = np.frombuffer(values.buffers()[1], dtype=np.int32)
     return raw[values.offset : values.offset + len(values) + 1].astype(np.int64)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

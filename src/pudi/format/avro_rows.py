@@ -31,6 +31,7 @@ from pudi.format.avro_values import (
     number_at,
 )
 from pudi.schema import avro_to_arrow
+from pudi.schema.arrays import joined_arrays
 
 _FEW = 32
 """Number of lists below which one after the other is walked: a step of one takes a microsecond, a vectorised step of
@@ -251,7 +252,7 @@ class List:
 
 
 def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Array:
-    return pa.concat_arrays(parts).take(order) if parts else pa.nulls(0, kind)
+    return joined_arrays(parts).take(order) if parts else pa.nulls(0, kind)
 
 
 def read_records(

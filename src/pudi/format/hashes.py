@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from pudi.schema.arrays import one_array
+
 UInt32 = npt.NDArray[np.uint32]
 
 _M = np.uint32(0x5BD1E995)
@@ -108,10 +110,7 @@ _P1, _P2, _P3, _P4, _P5 = (np.uint32(each) for each in (2654435761, 2246822519, 
 
 def xxh32(texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
     """The hash of each text in UTF-8 with seed 0; of a null that of an empty text. Texts of one length go together."""
-    column = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
-    strings = column.cast(pa.large_binary()).fill_null(b"")
+    strings = one_array(texts).cast(pa.large_binary()).fill_null(b"")
     found = np.zeros(len(strings), np.uint32)
     if not len(strings):
         return found

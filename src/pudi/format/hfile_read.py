@@ -34,6 +34,7 @@ from pudi.format.hfile_blocks import (
     leaf_entries,
     root_entries,
 )
+from pudi.schema.arrays import joined_arrays, one_array
 
 Read = Callable[[int, int], bytes]
 """Bytes of a file: offset and length in; exactly as many bytes out."""
@@ -188,7 +189,7 @@ class HFileReader:
             As of `scan`; keys that are not there have no row.
         """
         if isinstance(keys, pa.ChunkedArray):
-            keys = keys.combine_chunks()
+            keys = one_array(keys)
         wanted = pc.cast(keys, pa.binary()).drop_null().unique()
         if not len(wanted):
             return _table([])
@@ -356,7 +357,7 @@ def _floor(first: Sequence[bytes], keys: pa.Array) -> np.ndarray:
 
 def _below(index: pa.Array, keys: pa.Array, or_equal: bool = False) -> np.ndarray:
     """Return for each probe, in any order, the number of ascending keys that are less than or equal to it."""
-    both = pa.concat_arrays([index, keys] if or_equal else [keys, index])
+    both = joined_arrays([index, keys] if or_equal else [keys, index])
     order = np.asarray(pc.sort_indices(both))  # stable: of equal ones the first come first
     blocks = order < len(index) if or_equal else order >= len(keys)
     counted = np.zeros(len(both), dtype=np.int64)

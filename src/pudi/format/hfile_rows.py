@@ -24,6 +24,7 @@ from pudi.format.hfile_blocks import Entries
 from pudi.format.hfile_read import HFileReader
 from pudi.format.hfile_write import BLOCK_BYTES, encode_hfile
 from pudi.schema import avro_to_arrow
+from pudi.schema.arrays import decoded_column, one_array
 
 KEY_FIELD = "key"
 """The field that isn't stored twice (HoodieAvroHFileReaderImplBase.KEY_FIELD_NAME)."""
@@ -95,11 +96,11 @@ def encode_rows(
         InvalidArgumentError: a key comes twice.
         NotSupportedError: a column is named `key`, and isn't the record key: readers would take its empty texts for it.
     """
-    keys = keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    keys = one_array(keys)
     rows = without_dictionaries(rows)
     place = rows.schema.get_field_index(KEY_FIELD)
     if place >= 0:
-        if not rows.column(place).combine_chunks().equals(keys):
+        if not one_array(rows.column(place)).equals(keys):
             raise NotSupportedError(
                 f"a column named {KEY_FIELD!r} that isn't the record key: in HFiles Hudi puts the key in its place"
             )
@@ -135,5 +136,5 @@ def without_dictionaries(rows: pa.Table) -> pa.Table:
     """Return rows without dictionary columns, which Avro lacks."""
     for place, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type):
-            rows = rows.set_column(place, field.name, rows[field.name].cast(field.type.value_type))
+            rows = rows.set_column(place, field.name, decoded_column(rows[field.name]))
     return rows

@@ -31,6 +31,7 @@ from pudi.format.hfile_blocks import (
     encode_root,
     encode_trailer,
 )
+from pudi.schema.arrays import one_array
 
 BLOCK_BYTES = 1 << 20
 """Uncompressed bytes of a block (hoodie.hfile.block.size, and of every HFile block of a log)."""
@@ -228,7 +229,7 @@ def _info(
 
 
 def _binary(column: pa.Array) -> pa.Array:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole = one_array(column)
     try:
         return whole.cast(pa.binary())
     except pa.ArrowInvalid as error:

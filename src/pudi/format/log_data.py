@@ -28,7 +28,7 @@ from pudi.format.avro_values import BadAvro, Records
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer
+from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer, read_groups
 
 
 def encode_positions(positions: np.ndarray) -> str:
@@ -240,7 +240,7 @@ def _starts(content: memoryview, count: int) -> np.ndarray | None:
 def _decode_parquet(block: LogBlock, columns: Collection[str] | None) -> pa.Table:
     with _parquet_errors(block, columns):
         file = _open_parquet(block)
-        return file.read(_present(file, columns), use_threads=False)
+        return read_groups(file, None, _present(file, columns), use_threads=False)
 
 
 def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: int) -> Iterator[pa.Table]:
@@ -250,7 +250,7 @@ def _parquet_in_parts(block: LogBlock, columns: Collection[str] | None, most: in
         size, rows = sum(group.total_byte_size for group in groups), max(1, file.metadata.num_rows)
         wanted = _present(file, columns)
         if size <= most // _SWELLS:
-            yield file.read(wanted, use_threads=False)
+            yield read_groups(file, None, wanted, use_threads=False)
             return
         schema = file.schema_arrow if wanted is None else pa.schema([file.schema_arrow.field(n) for n in wanted])
         per_part = min(rows, max(1, most // _SWELLS * rows // size))

@@ -15,6 +15,7 @@ from pudi.errors import NotSupportedError
 from pudi.format.avro_values import BadAvro, Records, cut, decimals, varints
 from pudi.format.kryo_deletes import BadKryo, ordering_values, read_java_deletes
 from pudi.format.log_block import LogBlock
+from pudi.schema.arrays import joined_arrays
 
 HEAD = Struct(">ii")
 AVRO_VERSION = 3
@@ -340,7 +341,7 @@ def _column(
     rows = np.concatenate(order)
     places = np.full(count, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
-    return pa.concat_arrays(parts).take(pa.array(places, mask=places < 0))
+    return joined_arrays(parts).take(pa.array(places, mask=places < 0))
 
 
 def _stored(records: Records, branch: int, begin: np.ndarray, end: np.ndarray) -> pa.Array:

@@ -7,6 +7,7 @@ another value. Files of writers that make none are read as they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,34 @@ def open_parquet(
         read_dictionary=list(dictionary),
         page_checksum_verification=True,
     )
+
+
+def read_groups(
+    file: pq.ParquetFile, groups: Sequence[int] | None, columns: Sequence[str] | None, *, use_threads: bool = True
+) -> pa.Table:
+    """Rows of row groups, however much text there is.
+
+    Args:
+        file: the file.
+        groups: the row groups; None for all.
+        columns: top-level columns; None for all.
+        use_threads: whether pyarrow reads columns side by side.
+
+    Raises one of `PARQUET_ERRORS` where the bytes are damaged.
+    """
+    groups = list(range(file.metadata.num_row_groups)) if groups is None else list(groups)
+    columns = None if columns is None else list(columns)
+    try:
+        return file.read_row_groups(groups, columns=columns, use_threads=use_threads)
+    except pa.ArrowNotImplementedError:  # texts in lists, maps or structs that one array has no room for
+        for rows in _FEWER_ROWS:
+            with suppress(pa.ArrowNotImplementedError):
+                parts = file.iter_batches(rows, row_groups=groups, columns=columns, use_threads=use_threads)
+                return pa.Table.from_batches(list(parts))
+        raise
+
+
+_FEWER_ROWS = (1 << 16, 1 << 11, 1 << 6, 1)
 
 
 def parquet_writer(sink: Any, schema: pa.Schema, codec: str, **settings: Any) -> pq.ParquetWriter:
@@ -77,7 +106,7 @@ def damaged_columns(
 
 def _is_readable(file: pq.ParquetFile, column: str, groups: list[int]) -> bool:
     try:
-        file.read_row_groups(groups, columns=[column], use_threads=False)
+        read_groups(file, groups, [column], use_threads=False)
     except PARQUET_ERRORS:
         return False
     return True

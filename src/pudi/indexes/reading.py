@@ -14,6 +14,7 @@ from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.plan.lookup import key_values_in_predicate, values_in_predicate
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import one_array
 
 _FIRST_WITH_NAMES = 9
 """Table version from which on the properties say whether keys of one column hold the column's name."""
@@ -62,7 +63,7 @@ def keys_of_read(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
     """Return the record keys that all rows of a read have; None if these are unknown."""
     where, joined, schema = plan.where, plan.keys, plan.schema
     if joined is not None and RECORD_KEY in joined.rows.column_names:
-        return joined.rows[RECORD_KEY].combine_chunks().unique()
+        return one_array(joined.rows[RECORD_KEY]).unique()
     named = None if where is None or RECORD_KEY not in schema.names else values_in_predicate(where, RECORD_KEY)
     if named is not None:
         return pa.array(sorted(map(str, named)), pa.string())

@@ -43,6 +43,7 @@ from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.lookup import MOST_VALUES, values_read
 from pudi.schema import avro_to_arrow
+from pudi.schema.arrays import one_array
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
 from pudi.task.index_keys import KeyTask, ShardTask
@@ -253,7 +254,7 @@ def keys_of_values(plan: ReadPlan, indexes: Iterable[IndexSpec], table: Metadata
             continue
         prefixes = secondary_prefixes(pa.array(texts, pa.string())).to_pylist()
         records = table.read(name, prefixes=prefixes, whole_key=hashes_whole_keys(index))
-        return name, split_secondary_keys(records["key"].combine_chunks())[1].unique()
+        return name, split_secondary_keys(one_array(records["key"]))[1].unique()
     return "", None
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pudi.config import TableConfig
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
+from pudi.schema.arrays import one_array, ordered_by
 
 OPERATION: Final = "_change_operation_type"
 _PAYLOADS: Final = "org.apache.hudi.common.model.debezium."
@@ -79,7 +80,7 @@ def _flattened(data: pa.Table, places: dict[str, str]) -> pa.Table:
         whole = pa.concat_tables(parts, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise SchemaError(f"rows before and after changes have types that don't go together: {error}") from error
-    return whole.sort_by(_ROW).drop_columns([_ROW])
+    return ordered_by(whole, _ROW).drop_columns([_ROW])
 
 
 def _side(events: pa.Table, side: str, places: dict[str, str]) -> pa.Table:
@@ -100,7 +101,7 @@ def _side(events: pa.Table, side: str, places: dict[str, str]) -> pa.Table:
 
 
 def _fields(data: pa.Table, name: str) -> pa.Table:
-    column = data[name].combine_chunks()
+    column = one_array(data[name])
     if not pa.types.is_struct(column.type):
         raise SchemaError(f"these are no events of Debezium: {name!r} is {column.type}")
     names = [each.name for each in column.type]

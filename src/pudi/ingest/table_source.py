@@ -92,8 +92,8 @@ class TableSource:
             ) from error
         if spark is not None:
             return feed.to_spark(spark).select("before.*")
-        records = feed.to_arrow()["before"].combine_chunks()
-        return pa.Table.from_arrays(records.flatten(), schema=pa.schema(list(records.type))) if len(records) else None
+        records = feed.to_arrow()["before"]
+        return pa.Table.from_struct_array(records) if len(records) else None
 
     def _since(self, table: Table, timeline: Timeline, after: Checkpoint) -> str | None:
         if after.value is None or set(after.value) == {"0"}:

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from pudi.config import is_own_strategy, note_registered, payload
 from pudi.errors import InvalidArgumentError, MergerError
 from pudi.merge.deletes import DELETED, with_flag
+from pudi.schema.arrays import common_runs, in_step, one_array
 
 
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
     """Return a mask of the rows with equal values in two columns of one type; nulls are equal, and NaNs too."""
-    return _same(_whole(left), _whole(right))
+    return np.concatenate([_same(*parts) for parts in in_step(left, right)] or [np.zeros(0, dtype=bool)])
 
 
 def _same(left: pa.Array, right: pa.Array) -> np.ndarray:
@@ -59,11 +60,6 @@ def _lists(left: pa.Array, right: pa.Array, both: np.ndarray) -> np.ndarray:
     starts = np.concatenate([[0], np.cumsum(lengths[rows])[:-1]])
     same[rows] = np.logical_and.reduceat(alike, starts)
     return same
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +221,9 @@ def ask(
     Raises:
         MergerError: the merger raised, or its result is invalid.
     """
-    length = newer[0].num_rows
     parts = []
-    for start in range(0, max(length, 1), _MOST_ROWS):
-        sides = [
-            _flagged(rows.slice(start, _MOST_ROWS), gone[start : start + _MOST_ROWS]) for rows, gone in (older, newer)
-        ]
+    for start, end in list(common_runs([older[0], newer[0]], _MOST_ROWS)) or [(0, 0)]:
+        sides = [_flagged(rows.slice(start, end - start), gone[start:end]) for rows, gone in (older, newer)]
         call = merger.partial_merge if partial else merger.merge
         said = _call(merger, call, sides[0], sides[1], context)
         names = [n for n in context.schema.names if any(n in side.schema.names for side in sides)]
@@ -243,9 +236,7 @@ def ask(
 
 def _flagged(rows: pa.Table, deleted: np.ndarray) -> pa.RecordBatch:
     rows = with_flag(rows, deleted)
-    columns = [column.combine_chunks() for column in rows.columns]
-    plain = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    return pa.RecordBatch.from_arrays(plain, schema=rows.schema)
+    return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
 
 
 def _call(

@@ -13,6 +13,7 @@ from pudi.merge.ordering import column_of
 from pudi.merge.partial_update import mix
 from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions
+from pudi.schema.arrays import decoded_column, one_array, take, take_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def apply_updates(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *,
     return MergeResult(
         base_rows=np.flatnonzero(keep),
         taken=taken[keep],
-        rows=pa.concat_tables([newer.rows, mixed.versions.rows.take(pa.array(made))]) if len(made) else newer.rows,
+        rows=pa.concat_tables([newer.rows, take(mixed.versions.rows, made)]) if len(made) else newer.rows,
         inserted=np.flatnonzero(~met & ~newer.deleted),
         deleted=int(np.count_nonzero(~keep)),
         matched=int(np.count_nonzero(met)),
@@ -140,7 +141,7 @@ def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool
     """Rows of a base file as versions: never deletes, and never without a column."""
     columns = []
     for field in schema:
-        column = column_of(base, field.name).take(pa.array(hit))
+        column = take_column(column_of(base, field.name), hit)
         columns.append(column if column.type == field.type else _cast(column, field.type))
     rows = pa.table(columns, schema=schema)
     none = np.zeros(len(hit), dtype=bool)
@@ -149,14 +150,14 @@ def _stored(base: pa.Table, hit: np.ndarray, schema: pa.Schema, *, partial: bool
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type).cast(kind) if pa.types.is_dictionary(column.type) else column.cast(kind)
+    return decoded_column(column).cast(kind)
 
 
 def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np.ndarray]:
     """Return for each base row the position of its newer row, or -1, and the base rows that have one."""
     partner = _by_place(base[key], newer[key]) if pa.types.is_integer(base.schema.field(key).type) else None
     if partner is None:
-        found = pc.index_in(base[key], value_set=_whole(newer[key]))
+        found = pc.index_in(base[key], value_set=one_array(newer[key]))
         partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
     return partner, np.flatnonzero(partner >= 0)
 
@@ -179,8 +180,8 @@ def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overla
     certain = newer.unconditional[partner[hit]]
     if rule.compares and not certain.all():
         fields, present = (rule.ordering_schema(side.schema).names for side in (base, newer.rows))
-        stored = base.select(fields).take(pa.array(hit))
-        wins = rule.newer_wins(stored, newer.rows.select(present).take(pa.array(partner[hit]))) | certain
+        stored = take(base.select(fields), hit)
+        wins = rule.newer_wins(stored, take(newer.rows.select(present), partner[hit])) | certain
     else:
         wins = np.ones(len(hit), dtype=bool)
     met = np.zeros(len(newer), dtype=bool)
@@ -198,7 +199,3 @@ def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overla
         deleted=int(base.num_rows - np.count_nonzero(keep)),
         matched=int(np.count_nonzero(met)),
     )
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.merge.deletes import with_flag
 from pudi.merge.ordering import sort_by
 from pudi.merge.partial_update import mix
 from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions, in_one
-from pudi.schema.arrays import take
+from pudi.schema.arrays import encoded_column, take
 
 
 def latest_per_key(rows: pa.Table, key: str, rule: MergeRule) -> pa.Table:
@@ -71,12 +70,10 @@ def fold(runs: Sequence[Versions], key: str, rule: MergeRule) -> Versions:
 
 def _codes(rows: pa.Table, key: str) -> tuple[np.ndarray, int]:
     """Return a key number per row and the number of distinct keys."""
-    column = rows[key].combine_chunks()
+    column = rows[key]
     if pa.types.is_integer(column.type) and (dense := _dense(np.asarray(column))) is not None:
         return dense
-    encoded = pc.dictionary_encode(column)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
+    encoded = encoded_column(column)
     return np.asarray(encoded.indices).astype(np.int64), len(encoded.dictionary)
 
 
@@ -103,7 +100,7 @@ def _winners(versions: Versions, codes: np.ndarray, count: int, rule: MergeRule)
     contested = np.bincount(codes, minlength=count)[codes] > 1
     alive = np.flatnonzero(contested & _alive(versions, codes, count))
     rows = versions.rows.select(rule.ordering_schema(versions.rows.schema).names)
-    ranked = alive[sort_by(rule.order_of(rows.take(pa.array(alive))))]
+    ranked = alive[sort_by(rule.order_of(take(rows, alive)))]
     winners[codes[ranked]] = ranked
     return winners
 

@@ -18,6 +18,7 @@ from pudi.metadata.keys import bloom_keys
 from pudi.metadata.plain_records import file_list_record
 from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
 from pudi.schema import META_FIELDS
+from pudi.schema.arrays import one_array
 
 FileSizes = Mapping[str, int | None]
 """Sizes of files in bytes by name; None for a deleted file."""
@@ -70,7 +71,7 @@ def encode_changes(rows: pa.Table, gone: pa.Array | None = None) -> Changes:
         rows: columns of `RECORD_SCHEMA`, without duplicate keys.
         gone: keys of deleted records; None for none.
     """
-    keys = rows["key"].combine_chunks()
+    keys = one_array(rows["key"])
     blank = pa.array([""], pa.string()).take(pa.nulls(len(keys), pa.int64()).fill_null(0))
     stored = rows.set_column(rows.schema.get_field_index("key"), rows.schema.field("key"), blank)
     metas = [pa.nulls(len(keys), pa.string()) for _ in _META]

@@ -25,6 +25,7 @@ from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.merge import Block
 from pudi.metadata.records import RECORD_SCHEMA
+from pudi.schema.arrays import joined_arrays, one_array
 
 _DEFAULTS: dict[str, object] = {"isTightBound": False, "fileIdEncoding": 0}
 """Non-null fields that older versions of the schema lack (HoodieMetadata.avsc)."""
@@ -76,7 +77,7 @@ def _decode(batch: pa.RecordBatch, schema_json: str, columns: Sequence[str]) -> 
         if name == "key":
             arrays.append(pc.cast(batch.column("key"), pa.string()))
         elif name in stored.column_names:
-            arrays.append(_conformed(stored.column(name).combine_chunks(), field))
+            arrays.append(_conformed(one_array(stored.column(name)), field))
         else:
             arrays.append(pa.nulls(batch.num_rows, field.type))
     return pa.Table.from_arrays(arrays, schema=pa.schema([RECORD_SCHEMA.field(name) for name in columns]))
@@ -86,7 +87,7 @@ def _conformed(values: pa.Array, field: pa.Field) -> pa.Array:
     """Convert values to the current schema: struct fields by name, missing ones null or the default."""
     kind = field.type
     if isinstance(values, pa.ChunkedArray):  # for an empty column
-        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
+        values = joined_arrays(values.chunks) if values.num_chunks else pa.nulls(0, values.type)
     if values.type.equals(kind):
         return values
     if not (pa.types.is_struct(kind) and pa.types.is_struct(values.type)):

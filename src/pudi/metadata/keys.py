@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pudi.errors import CorruptError
 from pudi.format.hashes import hash_code, md5_hash, portions, xx_hash
 from pudi.metadata.records import partition_identifier
+from pudi.schema.arrays import one_array
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"
 """Separator between column and partition in an expression index's keys of partition statistics."""
@@ -165,7 +166,7 @@ def _each(texts: pa.Array | pa.ChunkedArray, encode: Callable[[str], str]) -> pa
         known = {text: encode(text) for text in dict.fromkeys(plain) if text is not None}
         return pa.array(map(known.get, plain), pa.string())
     if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
+        texts = one_array(texts)
     coded = pc.dictionary_encode(texts)
     return pa.array([encode(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
@@ -190,7 +191,7 @@ def _unescaped(texts: pa.Array) -> pa.Array:
 
 def _split(keys: pa.Array) -> pa.StructArray:
     if isinstance(keys, pa.ChunkedArray):
-        keys = keys.combine_chunks()
+        keys = one_array(keys)
     parts = pc.extract_regex(keys, _SPLIT_SECONDARY)
     if parts.null_count > keys.null_count:
         raise CorruptError("a key of a secondary index has no '$' between the value and the record key")

@@ -19,6 +19,7 @@ from pudi.format.metadata_partitions import FILES
 from pudi.metadata.merge import entries_of
 from pudi.metadata.records import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
 from pudi.metadata.table import MetadataTable
+from pudi.schema.arrays import one_array
 from pudi.timeline import Timeline
 
 _T = TypeVar("_T")
@@ -203,7 +204,7 @@ def _listed(records: pa.Table) -> Files:
     """Files by partition path."""
     records = records.filter(pc.not_equal(records["key"], ALL_PARTITIONS))
     entries = entries_of(records["filesystemMetadata"])
-    keys = records["key"].combine_chunks()
+    keys = one_array(records["key"])
     folders = pc.if_else(pc.equal(keys, NO_PARTITION), "", pc.binary_join_element_wise(keys, "", "/"))
     paths = pc.binary_join_element_wise(folders.take(pa.array(entries.owner)), entries.names, "")
     with collector_paused():

@@ -26,6 +26,7 @@ from pudi.metadata.groups import Shards
 from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import decode_locations
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import one_array
 
 FILE_ID = "_pudi_file_id"
 LOCATIONS = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string()), (FILE_ID, pa.string())])
@@ -178,7 +179,7 @@ def _located(reader: HFileReader, keys: pa.Array | None, path: str, order: int) 
     """Return the rows of one HFile."""
     entries = (reader.scan() if keys is None else reader.seek(keys)).combine_chunks()
     names, values = entries.columns
-    names, values = (_whole(names), _whole(values))
+    names, values = (one_array(names), one_array(values))
     partitions, files = decode_locations(values, reader.avro_schema, path=path)
     try:
         texts = names.cast(pa.string())
@@ -202,15 +203,11 @@ def _newest(rows: pa.Table, gone: Sequence[pa.Table]) -> pa.Table:
     """Return the newest row of each key, unless a delete follows it."""
     count = rows.num_rows
     both = pa.concat_tables([rows.select([RECORD_KEY, _ORDER]), *gone])
-    coded = pc.dictionary_encode(both[RECORD_KEY].combine_chunks())
-    order = np.asarray(both[_ORDER].combine_chunks()).astype(np.int64)
+    coded = pc.dictionary_encode(one_array(both[RECORD_KEY]))
+    order = np.asarray(one_array(both[_ORDER])).astype(np.int64)
     codes = np.asarray(coded.indices)
     sequence = np.argsort(order, kind="stable")
     last = np.full(len(coded.dictionary), -1, dtype=np.int64)
     last[codes[sequence]] = sequence  # the last assignment to a position stays
     kept = np.sort(last[(last >= 0) & (last < count)])
     return rows if len(kept) == count else rows.take(pa.array(kept))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -17,6 +17,7 @@ from pudi.expr import Cast, CastKind, Column, cast_kind, evaluate
 from pudi.format.avro_values import BadAvro
 from pudi.metadata.stat_records import STATS, typed, untyped
 from pudi.metadata.value_types import ValueType, leaf_type, value_type
+from pudi.schema.arrays import one_array
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -54,10 +55,10 @@ def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     """
     stats = stats.combine_chunks()
     sides = {side: pa.nulls(stats.num_rows, kind) for side in ("min", "max")}
-    types, info = np.asarray(stats["type"]), stats["info"].combine_chunks()
-    nulls, values = (_counted(stats[name].combine_chunks()) for name in ("null_count", "value_count"))
+    types, info = np.asarray(stats["type"]), one_array(stats["info"])
+    nulls, values = (_counted(one_array(stats[name])) for name in ("null_count", "value_count"))
     logs = np.asarray(pc.match_substring(stats["file"], ".log."), dtype=bool)
-    bounds = [stats[side].combine_chunks() for side in sides]
+    bounds = [one_array(stats[side]) for side in sides]
     known = logs & np.asarray(pc.fill_null(pc.greater_equal(nulls, values), False))
     known &= np.asarray(bounds[0].is_null()) & np.asarray(bounds[1].is_null())
     for type_, said in _distinct(types, info):
@@ -120,14 +121,14 @@ def _of_kind(stats: pa.Table, kind: pa.DataType, names: Sequence[str]) -> pa.Tab
     said = value_type(kind)
     assert said is not None
     rows = stats.filter(pc.is_in(stats["column"], value_set=pa.array(names, pa.string()))).combine_chunks()
-    partitions, columns = (rows[name].combine_chunks().dictionary_encode() for name in ("partition", "column"))
+    partitions, columns = (one_array(rows[name]).dictionary_encode() for name in ("partition", "column"))
     width = max(len(partitions.dictionary), 1)
     pairs = np.asarray(columns.indices).astype(np.int64) * width + np.asarray(partitions.indices)
     present, groups = np.unique(pairs, return_inverse=True)
     count = len(present)
     column, partition = (pa.array(each) for each in np.divmod(present, width))
     whole = united(ranges_of(rows, kind), groups, count)
-    sizes = [_summed(rows[size].combine_chunks(), groups, count) for size in ("total_size", "total_uncompressed_size")]
+    sizes = [_summed(one_array(rows[size]), groups, count) for size in ("total_size", "total_uncompressed_size")]
     paths = partitions.dictionary.take(partition)
     return pa.Table.from_arrays(
         [
@@ -207,4 +208,4 @@ def _outermost(values: pa.Array, groups: npt.NDArray[np.int64], count: int, *, l
     edges = np.flatnonzero(np.diff(stored, append=count) if last else np.diff(stored, prepend=-1))
     places = np.full(count, -1, dtype=np.int64)
     places[stored[edges]] = edges
-    return ordered["value"].combine_chunks().take(pa.array(places, mask=places < 0))
+    return one_array(ordered["value"]).take(pa.array(places, mask=places < 0))

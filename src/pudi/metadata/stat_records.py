@@ -20,6 +20,7 @@ from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.records import RECORD_SCHEMA, RecordType
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
+from pudi.schema.arrays import joined_arrays, one_array
 
 
 def integers_of(stored: pa.Array) -> npt.NDArray[np.int64]:
@@ -240,13 +241,13 @@ def stats_records(files: pa.Table, partitions: pa.Table, version: int, *, of_exp
     """
     both = zip(_keyed_files(files), _keyed_partitions(partitions, of_expression), strict=True)
     keys, kinds, stats = both
-    return _records(pa.concat_arrays(keys), np.concatenate(kinds), pa.concat_tables(stats).combine_chunks(), version)
+    return _records(joined_arrays(keys), np.concatenate(kinds), pa.concat_tables(stats).combine_chunks(), version)
 
 
 def _keyed_files(stats: pa.Table) -> tuple[pa.Array, np.ndarray, pa.Table]:
     """Return statistics of files with keys and record types."""
     stats = stats.combine_chunks()
-    keys = column_stats_keys(*(_whole(stats[name]) for name in ("column", "partition", "file")))
+    keys = column_stats_keys(*(one_array(stats[name]) for name in ("column", "partition", "file")))
     return keys, np.full(len(keys), RecordType.COLUMN_STATS, dtype=np.int32), stats
 
 
@@ -254,7 +255,7 @@ def _keyed_partitions(stats: pa.Table, of_expression: bool) -> tuple[pa.Array, n
     """Return statistics of partitions with keys and record types."""
     stats = stats.combine_chunks()
     make = expression_partition_keys if of_expression else partition_stats_keys
-    keys = make(*(_whole(stats[name]) for name in ("column", "partition")))
+    keys = make(*(one_array(stats[name]) for name in ("column", "partition")))
     return keys, np.full(len(keys), RecordType.PARTITION_STATS, dtype=np.int32), stats
 
 
@@ -268,7 +269,7 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
     Returns:
         A table of `STATS`. Values of an invalid type become null, which means unknown.
     """
-    stored = _whole(records["ColumnStatsMetadata"])
+    stored = one_array(records["ColumnStatsMetadata"])
     known = stored.is_valid()
     of = pa.repeat("", len(stored)) if partitions is None else partitions
     if not pc.all(known).as_py():
@@ -298,16 +299,16 @@ def stats_of_records(records: pa.Table, partitions: pa.Array | None = None) -> p
 def _records(keys: pa.Array, kinds: np.ndarray, stats: pa.Table, version: int) -> pa.Table:
     count = stats.num_rows
     members = {
-        "fileName": _whole(stats["file"]),
-        "columnName": _whole(stats["column"]),
+        "fileName": one_array(stats["file"]),
+        "columnName": one_array(stats["column"]),
         "minValue": _wrapped(stats, "min", version),
         "maxValue": _wrapped(stats, "max", version),
-        "valueCount": _whole(stats["value_count"]),
-        "nullCount": _whole(stats["null_count"]),
-        "totalSize": _whole(stats["total_size"]),
-        "totalUncompressedSize": _whole(stats["total_uncompressed_size"]),
-        "isDeleted": _whole(stats["deleted"]),
-        "isTightBound": _whole(stats["tight"]),
+        "valueCount": one_array(stats["value_count"]),
+        "nullCount": one_array(stats["null_count"]),
+        "totalSize": one_array(stats["total_size"]),
+        "totalUncompressedSize": one_array(stats["total_uncompressed_size"]),
+        "isDeleted": one_array(stats["deleted"]),
+        "isTightBound": one_array(stats["tight"]),
         "valueType": pa.nulls(count, _VALUE_TYPE) if version == 1 else _value_types(stats),
     }
     stored = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
@@ -318,20 +319,20 @@ def _records(keys: pa.Array, kinds: np.ndarray, stats: pa.Table, version: int) -
 
 
 def _value_types(stats: pa.Table) -> pa.Array:
-    parts = [_whole(stats["type"]).cast(pa.int32()), _whole(stats["info"])]
+    parts = [one_array(stats["type"]).cast(pa.int32()), one_array(stats["info"])]
     return pa.StructArray.from_arrays(parts, fields=list(_VALUE_TYPE))
 
 
 def _wrapped(stats: pa.Table, side: str, version: int) -> pa.Array:
     """Encode minimum or maximum as a union."""
-    stored, kinds = _whole(stats[side]), np.asarray(stats["type"])
+    stored, kinds = one_array(stats[side]), np.asarray(stats["type"])
     valid = np.asarray(stored.is_valid())
     branches: dict[str, tuple[np.ndarray, pa.Array]] = {}
     taken = np.zeros(len(stored), dtype=bool)
     if version == 1:
         dates, decimals = (valid & (kinds == kind) for kind in (ValueType.DATE, ValueType.DECIMAL))
         branches["DateWrapper"] = dates, _scattered(integers_of(stored.filter(pa.array(dates))), dates, pa.int32())
-        branches["DecimalWrapper"] = decimals, _v1_decimals(stored, _whole(stats["info"]), decimals)
+        branches["DecimalWrapper"] = decimals, _v1_decimals(stored, one_array(stats["info"]), decimals)
         taken = dates | decimals
     for name, of in _INTEGERS.items():
         here = valid & np.isin(kinds, of) & ~taken
@@ -404,7 +405,3 @@ def _unwrapped(side: pa.Array, types: np.ndarray) -> pa.Array:
             stored = values.cast(pa.binary()) if name in _BYTES else stored_integers(values)
         whole = pc.replace_with_mask(whole, pa.array(here), stored)
     return whole
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

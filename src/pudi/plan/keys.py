@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr.tree import And, Column, Compare, Expr, In, Literal, Or, conjunction
+from pudi.schema.arrays import one_array
 
 MOST_KEYS = 1_000_000
 """Distinct rows that the small side has at most: they are held by the driver and by each task."""
@@ -77,7 +78,7 @@ class WantedKeys:
         Args:
             data: rows with at least these columns.
         """
-        columns = [(self.rows[name].combine_chunks(), data[name].combine_chunks()) for name in self.rows.column_names]
+        columns = [(one_array(self.rows[name]), one_array(data[name])) for name in self.rows.column_names]
         known, found = _codes(*columns[0])
         for one, other in columns[1:]:
             more, also = _codes(one, other)

@@ -43,6 +43,7 @@ from pudi.metadata import Ranges, ranges_of, stats_of_records, united
 from pudi.metadata.keys import bloom_keys, column_prefix, column_stats_keys, partition_stats_key
 from pudi.plan.lookup import results_in_predicate
 from pudi.plan.read import ReadPlan
+from pudi.schema.arrays import one_array
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -140,7 +141,7 @@ def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Range
     """
     found = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
     found = found.filter(found["ColumnStatsMetadata"].is_valid())
-    return _at(ranges_of(stats_of_records(found), kind), pc.index_in(keys, value_set=found["key"].combine_chunks()))
+    return _at(ranges_of(stats_of_records(found), kind), pc.index_in(keys, value_set=one_array(found["key"])))
 
 
 def _at(found: Ranges, places: pa.Array) -> Ranges:
@@ -165,7 +166,7 @@ def slice_ranges(stats: pa.Table, slices: Sequence[FileSlice], column: str, kind
     """
     own = stats.filter(pc.equal(stats["column"], column)).combine_chunks()
     files = files_of(slices)
-    found = _at(ranges_of(own, kind), pc.index_in(files.names, value_set=own["file"].combine_chunks()))
+    found = _at(ranges_of(own, kind), pc.index_in(files.names, value_set=one_array(own["file"])))
     return united(found, files.slices, len(slices))
 
 

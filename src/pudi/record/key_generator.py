@@ -25,6 +25,7 @@ from pudi.record.partition_path import (
     typed_values,
 )
 from pudi.record.timestamp_text import TimestampText, bounds_of_texts, folders_of_another_form
+from pudi.schema.arrays import one_array
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"
@@ -475,10 +476,10 @@ def _depths(keys: KeyGenerator) -> tuple[int, ...] | None:
 
 def _combinations(columns: Sequence[pa.ChunkedArray]) -> tuple[pa.Array, list[pa.Array]]:
     """Return a number per row for its combination of values, and the distinct combinations, column by column."""
-    first = columns[0].dictionary_encode(null_encoding="encode").combine_chunks()
+    first = one_array(columns[0].dictionary_encode(null_encoding="encode"))
     codes, distinct = first.indices, [first.dictionary]
     for column in columns[1:]:
-        encoded = column.dictionary_encode(null_encoding="encode").combine_chunks()
+        encoded = one_array(column.dictionary_encode(null_encoding="encode"))
         size = max(len(encoded.dictionary), 1)
         both = codes.to_numpy().astype(np.int64) * size + encoded.indices.to_numpy()
         pairs = pa.array(both).dictionary_encode()

@@ -13,6 +13,7 @@ from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.record import joda
 from pudi.record.zones import Zone
+from pudi.schema.arrays import one_array
 
 TEXTS = ("DATE_STRING", "MIXED")
 """Timestamp types that are stored as text."""
@@ -117,7 +118,7 @@ class Moments:
             InvalidArgumentError: a text of another form, a time that clocks skipped, or a moment outside the years 1
                 to 9999.
         """
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        whole = one_array(column)
         if self.kind in TEXTS:
             known = whole.dictionary_encode(null_encoding="encode")
             utc = pa.array(self._read(known.dictionary, name)).take(known.indices)

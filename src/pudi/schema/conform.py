@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
+from pudi.schema.arrays import pieces_of
 from pudi.schema.conversions import promote
 from pudi.schema.fields import META_FIELDS
 from pudi.schema.nested import cast_array
@@ -85,7 +86,7 @@ def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Tab
 def _conform_column(column: pa.ChunkedArray, field: pa.Field, table: str | None, *, evolved: bool) -> pa.ChunkedArray:
     if not column.type.equals(field.type):
         # Types that could never be cast are an error for no rows too.
-        chunks = column.chunks or [pa.nulls(0, column.type)]
+        chunks = [piece for chunk in column.chunks for piece in pieces_of(chunk)] or [pa.nulls(0, column.type)]
         leaf = _promoted if evolved else _lossless
         try:
             chunks = [cast_array(chunk, field.type, field.name, leaf, fill=evolved) for chunk in chunks]

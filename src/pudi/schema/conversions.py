@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
+from pudi.schema.arrays import joined_arrays
 from pudi.schema.types import TIMESTAMP
 
 _MOST_TRIES = 1000
@@ -46,7 +47,7 @@ def convert_where_possible(
                 half = len(part) // 2
                 waiting += [part[half:], part[:half]]
     converted += [pa.nulls(len(part), type_) for part in reversed(waiting)]
-    return converted[0] if len(converted) == 1 else pa.concat_arrays(converted)
+    return converted[0] if len(converted) == 1 else joined_arrays(converted)
 
 
 _PARTS = r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<part>\d+))?(?:e(?P<exp>[+-]?\d+))?$"

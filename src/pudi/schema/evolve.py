@@ -7,6 +7,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from pudi.errors import CorruptError, SchemaError
+from pudi.schema.arrays import pieces_of
 from pudi.schema.conversions import promote
 from pudi.schema.nested import FieldNames, cast_array
 
@@ -56,11 +57,12 @@ def _read_column(
 ) -> pa.Array | pa.ChunkedArray:
     if names is None and column.type.equals(field.type):
         return column
-    arrays = [column] if isinstance(column, pa.Array) else column.chunks
+    is_array = isinstance(column, pa.Array)
+    arrays = [column] if is_array else [piece for chunk in column.chunks for piece in pieces_of(chunk)]
     try:
         made = [cast_array(chunk, field.type, field.name, promote, fill=True, names=names) for chunk in arrays]
     except SchemaError as error:
         raise SchemaError(error.message, path=path) from error
     except pa.ArrowInvalid as error:
         raise CorruptError(f"column {field.name!r} can't be read as {field.type}: {error}", path=path) from error
-    return made[0] if isinstance(column, pa.Array) else pa.chunked_array(made, type=field.type)
+    return made[0] if is_array else pa.chunked_array(made, type=field.type)

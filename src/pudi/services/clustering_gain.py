@@ -26,6 +26,7 @@ from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, st
 from pudi.metadata.keys import column_prefix
 from pudi.plan.skipping import kept_by_ranges, slice_ranges
 from pudi.schema import unwritable_columns
+from pudi.schema.arrays import joined_arrays
 from pudi.timeline import Timeline
 
 _MOST_FOOTERS = 200
@@ -167,7 +168,7 @@ class LayoutStats:
         least, greatest = least.filter(filled), greatest.filter(filled)
         if not len(least):
             return None
-        ranks = np.asarray(pc.rank(pa.concat_arrays([least, greatest]), tiebreaker="dense")).astype(float)
+        ranks = np.asarray(pc.rank(joined_arrays([least, greatest]), tiebreaker="dense")).astype(float)
         low, high = ranks[: len(least)], ranks[len(least) :]
         middle = (low + high) / 2
         begun = np.searchsorted(np.sort(low), middle, side="right")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.schema.arrays import joined_arrays
 
 _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
@@ -110,7 +111,7 @@ def _arranged(array: pa.Array, wanted: pa.DataType, by_name: bool) -> pa.Array:
         children = [_arranged(array.field(k), wanted.field(n).type, by_name) for n, k in enumerate(order)]
         names = [wanted.field(number).name for number in range(wanted.num_fields)]
         return pa.StructArray.from_arrays(children, names, mask=array.is_null())
-    array = pa.concat_arrays([array])  # offsets of a part of an array don't begin at 0
+    array = joined_arrays([array])  # offsets of a part of an array don't begin at 0
     if pt.is_map(array.type):
         items = _arranged(array.items, wanted.item_type, by_name)
         return pa.MapArray.from_arrays(_offsets(array), array.keys, items)
@@ -121,7 +122,7 @@ def _arranged(array: pa.Array, wanted: pa.DataType, by_name: bool) -> pa.Array:
 
 def _offsets(array: pa.Array) -> pa.Array:
     """Return the offsets of lists or maps, null where the value is: pyarrow before 17 takes no `mask` for maps."""
-    null = pa.concat_arrays([array.is_null(), pa.array([False])])
+    null = joined_arrays([array.is_null(), pa.array([False])])
     return pc.if_else(null, pa.scalar(None, pa.int32()), array.offsets)
 
 

@@ -16,6 +16,7 @@ from sqlglot.errors import SqlglotError
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError, SetupError
 from pudi.schema import normalise
+from pudi.schema.arrays import one_array
 from pudi.schema.conversions import java_float_text
 from pudi.schema.spark_types import quote
 from pudi.statement.assignment import check_storable, stored
@@ -213,7 +214,7 @@ class LocalHost:
 
 def _java_text(numbers: pa.ChunkedArray) -> pa.Array:
     """Floating point numbers as Java prints them."""
-    return java_float_text(pa.concat_arrays(numbers.chunks) if isinstance(numbers, pa.ChunkedArray) else numbers)
+    return java_float_text(one_array(numbers))
 
 
 def _opened(value: Any) -> Any:

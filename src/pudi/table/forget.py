@@ -27,6 +27,7 @@ from pudi.indexes.checking import CheckRun, in_portions
 from pudi.record import KeyGenerator
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
+from pudi.schema.arrays import joined_arrays, one_array
 from pudi.services.clean import Clean
 from pudi.services.compaction import Compaction
 from pudi.services.hard_deletion import CleanHistory, CompactGroups
@@ -167,7 +168,7 @@ class _Forgetting:
             virtual=virtual,
         )
         found = self._search(wanted)
-        once = pa.concat_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
+        once = joined_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
         matching, others, current = [once.slice(0, 0)], [once.slice(0, 0)], 0
         read = sorted(used) if virtual else list(dict.fromkeys([*names, PARTITION_PATH]))
         for batch in snapshot_scan(meta, read, None, None, meta_fields=True).to_batches():
@@ -177,12 +178,12 @@ class _Forgetting:
             else:
                 found_keys, paths = rows[RECORD_KEY], rows[PARTITION_PATH]
             keys = wanted.with_partitions(found_keys, paths)
-            true = _flat(pc.fill_null(evaluate(where, rows), False))
+            true = one_array(pc.fill_null(evaluate(where, rows), False))
             matching.append(keys.filter(true))
             others.append(keys.filter(pc.and_(pc.invert(true), pc.is_in(keys, value_set=once))))
             current += len(matching[-1])
-        known = pa.concat_arrays([once, *matching]).unique()
-        keys = known.filter(pc.invert(pc.is_in(known, value_set=pa.concat_arrays(others))))
+        known = joined_arrays([once, *matching]).unique()
+        keys = known.filter(pc.invert(pc.is_in(known, value_set=joined_arrays(others))))
         self.seen.clear()
         return replace(wanted, keys=keys), current
 
@@ -294,10 +295,6 @@ def _strange(path: str) -> Held:
 
 def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
     return in_portions(files, lambda file: file.size, _PORTION)
-
-
-def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
 
 
 def _name(path: str) -> str:

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from pudi.client import MetaClient
 from pudi.errors import NotFoundError
 from pudi.metadata.records import RECORD_SCHEMA, all_columns
+from pudi.schema.arrays import joined_arrays
 
 
 def read_records(meta: MetaClient) -> pa.Table:
@@ -61,9 +62,9 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _offsets(values: pa.Array) -> pa.Array:
     """Return the offsets of lists, null where the list is: arrays of an offset of their own are copied first."""
-    found = values if not values.offset else pa.concat_arrays([values])
+    found = values if not values.offset else joined_arrays([values])
     ends = found.offsets
     if not found.null_count:
         return ends
-    gone = pa.concat_arrays([found.is_null(), pa.array([False])])
+    gone = joined_arrays([found.is_null(), pa.array([False])])
     return pc.if_else(gone, pa.scalar(None, ends.type), ends)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import one_array
 
 KeySpan: TypeAlias = tuple[str, str]
 """Minimum and maximum of some record keys, ordered by their UTF-8 bytes."""
@@ -53,7 +54,7 @@ def find_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) ->
         return np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
     if len(stored) < len(keys):  # build the hash table from the smaller side
-        found = pc.index_in(keys, value_set=stored.combine_chunks())
+        found = pc.index_in(keys, value_set=one_array(stored))
         return np.flatnonzero(np.asarray(found.is_valid()))
     found = pc.index_in(stored, value_set=keys)
     found_here = np.zeros(len(keys), dtype=bool)  # copies of a key that plain inserts made count once

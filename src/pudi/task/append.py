@@ -32,11 +32,14 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
+from pudi.schema.arrays import decoded_column, one_array, portions, take
 from pudi.task.file_stats import stats_of_log
 from pudi.task.seqno import sequence_numbers
 
 BASE_ROW = "_pudi_base_row"
 """Column of records to write: their row numbers in the base file of their slice; -1 if unknown."""
+_PATHS = "_pudi_partition"
+"""Column of deletes: the partition path, which delete blocks hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +105,13 @@ class LogAppender:
         deletes = _placed(deletes)
         if BASE_ROW in deletes.column_names:
             order = _in_base_order(deletes)
-            deletes, unconditional = deletes.take(order), unconditional[np.asarray(order)]
+            deletes, unconditional = take(deletes, order), unconditional[np.asarray(order)]
         blocks = [*self._data_blocks(rows), *self._delete_blocks(deletes, unconditional)]
         files = list(self._files(blocks))
         staged: list[StagedEntries] = []
         if files and self.spec.staging:
             logs = tuple(log for _, log in files)
-            keys, deleted = (_whole(side[RECORD_KEY]).cast(pa.string()) for side in (rows, deletes))
+            keys, deleted = (one_array(side[RECORD_KEY]).cast(pa.string()) for side in (rows, deletes))
             written = WrittenLogs(self.task.partition, self.task.file_id, self._over.slice, logs, keys, deleted)
             staged = [entries for each in self.spec.staging for entries in each.of_logs(self.storage, written)]
         return Appended(tuple(stat for stat, _ in files), tuple(staged))
@@ -136,11 +139,12 @@ class LogAppender:
     def _data_blocks(self, rows: pa.Table) -> Iterator[_Block]:
         if not rows.num_rows:
             return
-        rows = rows.take(_in_base_order(rows)) if BASE_ROW in rows.column_names else rows
+        rows = take(rows, _in_base_order(rows)) if BASE_ROW in rows.column_names else rows
         most = max(1, int(self._options.max_block_bytes * rows.num_rows / max(1, rows.nbytes)))
-        for start in range(0, rows.num_rows, most):
-            part = rows.slice(start, most)
+        start = 0
+        for part in portions(rows, most):
             whole = self._with_meta(part, start)
+            start += part.num_rows
             if self._options.hfile:
                 content, kind = encode_rows(whole, self.spec.avro_schema, part[RECORD_KEY]), BlockKind.HFILE
             elif self._options.avro:
@@ -154,12 +158,19 @@ class LogAppender:
         if not deletes.num_rows:
             return
         rule = self.spec.rule if self.spec.deleted is None else self.spec.deleted.rule
-        ordering = [_whole(values) for values in rule.ordering_values(deletes)]
-        partitions = _constant(self.task.partition, deletes.num_rows).dictionary_decode()
-        content = encode_deletes(
-            _whole(deletes[RECORD_KEY]), partitions, ordering, unconditional if unconditional.any() else None
-        )
-        yield _Block(encode_block(BlockKind.DELETE, self._headers(deletes), content), deleted=deletes.num_rows)
+        partitions = _constant(self.task.partition, deletes.num_rows)
+        start = 0
+        for part in portions(deletes.append_column(_PATHS, partitions)):
+            ordering = [one_array(values) for values in rule.ordering_values(part)]
+            certain = unconditional[start : start + part.num_rows]
+            content = encode_deletes(
+                one_array(part[RECORD_KEY]),
+                one_array(decoded_column(part[_PATHS])),
+                ordering,
+                certain if certain.any() else None,
+            )
+            yield _Block(encode_block(BlockKind.DELETE, self._headers(part), content), deleted=part.num_rows)
+            start += part.num_rows
 
     def _with_meta(self, rows: pa.Table, first: int) -> pa.Table:
         """Return records with their meta fields; in a log file `_hoodie_file_name` holds the file id.
@@ -272,7 +283,3 @@ def _in_base_order(rows: pa.Table) -> pa.Array:
 
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -22,6 +22,7 @@ from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata.changes import Changes, bloom_changes
 from pudi.metadata.keys import shard_of
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow, open_input
 from pudi.task.metadata_files import write_base
 from pudi.task.staged_keys import StagedKeys
@@ -114,4 +115,4 @@ def _together(storage: Storage, portions: Sequence[tuple[str, int, int]]) -> Cha
         with pa.ipc.open_file(open_input(storage, path, size)) as reader:
             batches.append(reader.get_batch(place))
     whole = pa.Table.from_batches(batches, _STAGED).combine_chunks()
-    return Changes(*(column.combine_chunks() for column in whole.columns))
+    return Changes(*(one_array(column) for column in whole.columns))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import take
+from pudi.schema.arrays import take, take_column
 from pudi.task.groups import groups_of
 from pudi.task.write import stored_bytes
 
@@ -52,7 +52,9 @@ def sorted_places(partitions: Mapping[str, pa.Array], keys: pa.ChunkedArray, sor
     """Return the row numbers of each partition path in writing order; equal keys keep their order."""
     if not sort.by_key:
         return dict(partitions)
-    return {partition: rows.take(pc.sort_indices(keys.take(rows))) for partition, rows in sorted(partitions.items())}
+    return {
+        partition: rows.take(pc.sort_indices(take_column(keys, rows))) for partition, rows in sorted(partitions.items())
+    }
 
 
 def split_by_partition(rows: pa.Table) -> Iterator[tuple[str, pa.Array]]:

@@ -18,6 +18,7 @@ from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, add_meta_fields, evolved_text
+from pudi.schema.arrays import take
 from pudi.task.append import LogAppender
 from pudi.task.event_time import with_event_times
 from pudi.task.read import SliceReader
@@ -58,7 +59,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
     if change.assignments is None:
         keep[places] = False
     else:
-        before = old.take(pa.array(places))
+        before = take(old, places)
         rows = _assigned(before, change, spec.schema, storage.root)
         none = np.zeros(len(places), dtype=bool)
         stored = Versions(before.select(rows.column_names), none, none)

@@ -18,6 +18,7 @@ from pudi.format.log_data import encode_avro
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import RECORD_KEY, avro_to_arrow
+from pudi.schema.arrays import decoded_column, in_step, joined_arrays, one_array, portions, take, take_column
 from pudi.task.log_changes import KeyChanges
 
 
@@ -55,7 +56,7 @@ def changes_of(written: WrittenBase, logging: ChangeLogging, names: list[str]) -
         names: the table's columns.
     """
     merged, rows = written.merged, written.rows
-    old_keys = _one(written.old([RECORD_KEY])[RECORD_KEY])
+    old_keys = one_array(written.old([RECORD_KEY])[RECORD_KEY])
     gone = np.ones(len(old_keys), dtype=bool)
     gone[merged.base_rows] = False
     replaced = merged.taken_from >= 0
@@ -64,16 +65,16 @@ def changes_of(written: WrittenBase, logging: ChangeLogging, names: list[str]) -
     after = np.concatenate([written.replacing, np.full(int(gone.sum()), -1), merged.inserted]).astype(np.int64)
     keys = [old_keys.take(pa.array(touched)).cast(pa.string())]
     if len(merged.inserted):
-        keys.append(_one(rows[RECORD_KEY].take(pa.array(merged.inserted))).cast(pa.string()))
+        keys.append(one_array(take_column(rows[RECORD_KEY], merged.inserted)).cast(pa.string()))
     nothing = pa.table({})
     with_old = logging.mode is not LoggingMode.OP_KEY_ONLY and len(touched)
     with_new = logging.mode is LoggingMode.DATA_BEFORE_AFTER and bool(np.any(after >= 0))
     return ChangedRows(
-        old=written.old(names).take(pa.array(touched)) if with_old else nothing,
+        old=take(written.old(names), touched) if with_old else nothing,
         new=rows.select(names) if with_new else nothing,
         before=before,
         after=after,
-        keys=pa.concat_arrays(keys),
+        keys=joined_arrays(keys),
     )
 
 
@@ -85,7 +86,7 @@ def rows_of_changes(found: KeyChanges, names: list[str]) -> ChangedRows:
         names: the table's columns.
     """
     before, after = found.before, found.after
-    old_keys, new_keys = (_one(rows[RECORD_KEY]).cast(pa.string()) for rows in (found.old, found.new))
+    old_keys, new_keys = (one_array(rows[RECORD_KEY]).cast(pa.string()) for rows in (found.old, found.new))
     of_old = old_keys.take(pa.array(before, mask=before < 0))
     keys = pc.coalesce(of_old, new_keys.take(pa.array(after, mask=after < 0)))
     there = [name for name in names if name in found.old.column_names]
@@ -144,25 +145,24 @@ def _records(changes: ChangedRows, logging: ChangeLogging, instant: str) -> Iter
         for image, rows, places in ((BEFORE, changes.old, changes.before), (AFTER, changes.new, changes.after)):
             if image in schema.names:
                 columns[image] = _image(rows, places[part], schema.field(image).type)
-        yield pa.table([columns[name] for name in schema.names], schema=schema)
+        made = pa.table([columns[name] for name in schema.names], schema=schema)
+        yield from portions(made) if made.num_rows else [made]
 
 
-def _image(rows: pa.Table, places: np.ndarray, kind: pa.StructType) -> pa.StructArray:
+def _image(rows: pa.Table, places: np.ndarray, kind: pa.StructType) -> pa.Array | pa.ChunkedArray:
     """Return rows as records; a place below 0 is null."""
     none = places < 0
     if none.all():
         return pa.nulls(len(places), kind)
-    chosen = rows.take(pa.array(places, mask=none))
     fields = list(kind)
-    columns = [_typed(_one(chosen[field.name]), field.type) for field in fields]
-    return pa.StructArray.from_arrays(columns, fields=fields, mask=pa.array(none))
+    chosen = take(rows.select([field.name for field in fields]), pa.array(places, mask=none))
+    columns = [_typed(chosen[field.name], field.type) for field in fields]
+    records = [
+        pa.StructArray.from_arrays(values, fields=fields, mask=missing)
+        for *values, missing in in_step(*columns, pa.array(none))
+    ]
+    return pa.chunked_array(records, kind)
 
 
-def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if column.type.equals(kind):
-        return column
-    return (column.dictionary_decode() if pa.types.is_dictionary(column.type) else column).cast(kind)
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type.equals(kind) else decoded_column(column).cast(kind)

@@ -18,6 +18,7 @@ from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_share
 from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
+from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import names_in
@@ -44,7 +45,7 @@ class Images:
     def of(cls, rows: pa.Table, places: np.ndarray) -> Images:
         """Return some of a table's rows; a place below 0 gives no row."""
         there = places >= 0
-        return cls(rows.take(pa.array(places, mask=~there)), there)
+        return cls(take(rows, pa.array(places, mask=~there)), there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +116,19 @@ class ChangeReader:
         lacking = [name for name in self.plan.mode.columns if name not in stored.column_names]
         if lacking:
             raise block.corrupt(f"has no field {lacking[0]!r}, which change data of mode {self.plan.mode.value} has")
-        operations = _one(stored[OP])
+        operations = one_array(stored[OP])
         known = pc.is_in(operations, value_set=pa.array([INSERT, UPDATE, DELETE]))
         if not pc.all(known).as_py() and len(operations):
             raise block.corrupt(f"has another operation than {INSERT}, {UPDATE} and {DELETE}")
         if self.plan.mode is LoggingMode.DATA_BEFORE_AFTER:
-            before, after = (self._struct(_one(stored[name]), block) for name in (BEFORE, AFTER))
+            before, after = (self._struct(one_array(stored[name]), block) for name in (BEFORE, AFTER))
             return _Changes(operations, before, after)
         logged, maker = stored[CDC_RECORD_KEY], self.plan.keys
-        keys = _one(logged if maker is None else maker.spelled(logged))
+        keys = one_array(logged if maker is None else maker.spelled(logged))
         written = None if split.after is None else _slice_of(split.after)
         after = self._found(split, keys, pc.not_equal(operations, DELETE), written, block)
         if self.plan.mode is LoggingMode.DATA_BEFORE:
-            return _Changes(operations, self._struct(_one(stored[BEFORE]), block), after)
+            return _Changes(operations, self._struct(one_array(stored[BEFORE]), block), after)
         before = self._found(split, keys, pc.not_equal(operations, INSERT), split.before, block)
         return _Changes(operations, before, after)
 
@@ -149,7 +150,7 @@ class ChangeReader:
         else:
             parts = (rows.filter(pc.is_in(rows[RECORD_KEY], value_set=asked)) for rows in self._rows(file_slice, split))
             found = pa.concat_tables(parts)
-            at = pc.index_in(keys, value_set=_one(found[RECORD_KEY]))
+            at = pc.index_in(keys, value_set=one_array(found[RECORD_KEY]))
             places = np.where(np.asarray(wanted), np.asarray(pc.fill_null(at, -1)), -1).astype(np.int64)
         if np.count_nonzero(places >= 0) < len(asked):
             where = "no file" if file_slice is None else file_slice.path
@@ -184,13 +185,13 @@ class ChangeReader:
                 fresh = pc.equal(rows[COMMIT_TIME], split.instant)
                 new.append(rows.filter(fresh))
                 kept.append(_identity(rows.filter(pc.invert(fresh))))
-        survivors = pa.concat_arrays(kept)
+        survivors = joined_arrays(kept)
         old = [self._empty]
         if split.before is not None:
             for rows in self._rows(split.before, split):
                 old.append(rows.filter(pc.invert(pc.is_in(_identity(rows), value_set=survivors))))
         before, after = pa.concat_tables(old), pa.concat_tables(new)
-        partner = _partners(_one(before[RECORD_KEY]), _one(after[RECORD_KEY]))
+        partner = _partners(one_array(before[RECORD_KEY]), one_array(after[RECORD_KEY]))
         updated = np.flatnonzero(partner >= 0)
         inserted = np.setdiff1d(np.arange(after.num_rows), partner)
         found = KeyChanges(before, after, np.flatnonzero(partner < 0), updated, partner[updated], inserted)
@@ -263,7 +264,7 @@ class ChangeReader:
         if not images.rows.num_rows and count:
             columns = [pa.nulls(count, self.plan.schema.field(name).type) for name in names]
         else:
-            columns = [_one(images.rows[name]) for name in names]
+            columns = [one_array(images.rows[name]) for name in names]
         fields = [pa.field(n, self.plan.schema.field(n).type) for n in names]
         plain = [c.cast(f.type) if c.type != f.type else c for c, f in zip(columns, fields, strict=True)]
         return pa.StructArray.from_arrays(plain, fields=fields, mask=pa.array(~images.there))
@@ -281,12 +282,12 @@ def _slice_of(base: BaseFile) -> FileSlice:
 
 def _identity(rows: pa.Table) -> pa.Array:
     """Return what tells a version of a record from others: its sequence number and its key."""
-    return _one(pc.binary_join_element_wise(rows[COMMIT_SEQNO], rows[RECORD_KEY], "\x00"))
+    return one_array(pc.binary_join_element_wise(rows[COMMIT_SEQNO], rows[RECORD_KEY], "\x00"))
 
 
 def _partners(old: pa.Array, new: pa.Array) -> np.ndarray:
     """Return for each old key the place of an equal new one, each of these once; -1 where there's none."""
-    codes = np.asarray(pc.dictionary_encode(pa.concat_arrays([old, new])).indices).astype(np.int64)
+    codes = np.asarray(pc.dictionary_encode(joined_arrays([old, new])).indices).astype(np.int64)
     numbered = codes * (len(codes) + 1) + _occurrence(codes[: len(old)], codes[len(old) :])
     mine, theirs = numbered[: len(old)], numbered[len(old) :]
     order = np.argsort(theirs, kind="stable")
@@ -311,7 +312,3 @@ def _occurrence(*sides: np.ndarray) -> np.ndarray:
 
 def _repeated(value: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, pa.string()), count)
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -19,6 +19,7 @@ from pudi.metadata.keys import bloom_key, column_stats_keys, partition_stats_key
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.task.finding import DATA_FILES, Finding, Findings
 from pudi.task.index_stats import stats_of_file
@@ -199,9 +200,9 @@ def stated_ranges(
         kinds: value types of the columns.
         of_partitions: whether the keys are those of partitions.
     """
-    records = index.read(storage, pa.concat_arrays(keys.values()))
+    records = index.read(storage, joined_arrays([*keys.values()]))
     records = records.filter(records["ColumnStatsMetadata"].is_valid()).combine_chunks()
-    known = records["key"].combine_chunks() if records.num_rows else pa.array([], pa.string())
+    known = one_array(records["key"]) if records.num_rows else pa.array([], pa.string())
     statistics, found = stats_of_records(records), {}
     for name, kind in kinds.items():
         places = pc.index_in(keys[name], value_set=known)

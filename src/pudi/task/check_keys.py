@@ -27,6 +27,7 @@ from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array
 from pudi.storage import StorageBelow, open_input
 from pudi.task.check_files import UNREADABLE
 from pudi.task.check_revived import REVIVED, revived_keys
@@ -146,7 +147,7 @@ class StageKeys:
             return Staged(self.number, 0, None, found=tuple(found), unread=tuple(unread))
         order = np.argsort(number, kind="stable")
         taken = pa.array(order)
-        left = pa.table([pa.concat_arrays(texts).take(taken), pa.array(np.concatenate(owners)[order])], schema=_STAGED)
+        left = pa.table([joined_arrays(texts).take(taken), pa.array(np.concatenate(owners)[order])], schema=_STAGED)
         own, begin = np.unique(number[order], return_index=True)
         counts = np.diff([*begin.tolist(), len(order)])
         content = _encoded(left, begin.tolist(), counts.tolist())
@@ -297,7 +298,7 @@ def _staged(storage: Storage, portions: Sequence[Portion]) -> Iterator[pa.Record
 
 def _matched(left: pa.Array, left_place: Numbers, right: pa.Array, right_place: Numbers) -> tuple[np.ndarray, ...]:
     """Return for each of two lists of located keys whether the other list contains it."""
-    codes = np.asarray(pc.dictionary_encode(pa.concat_arrays([left, right])).indices).astype(np.int64)
+    codes = np.asarray(pc.dictionary_encode(joined_arrays([left, right])).indices).astype(np.int64)
     places = np.concatenate([left_place, right_place]).astype(np.int64)
     pairs = codes * (int(places.max(initial=0)) + 2) + places + 1
     mine, others = pairs[: len(left)], pairs[len(left) :]
@@ -319,7 +320,7 @@ def _as_pairs(keys: pa.Array) -> pa.Array:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole = one_array(column)
     if isinstance(whole, pa.ChunkedArray):  # a column without chunks
         whole = pa.array([], whole.type)
     if pa.types.is_dictionary(whole.type):

@@ -15,6 +15,7 @@ from pudi.format.log_block import BlockKind
 from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.plan import ReadPlan
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
 
@@ -63,14 +64,14 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
         for versions in newer:
             base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
             merged = apply_updates(base, versions, RECORD_KEY, rule)
-            found.append(_keys(base.take(pa.array(merged.base_rows[merged.taken < 0]))))
-    return pa.concat_arrays(found).unique()
+            found.append(_keys(take(base, merged.base_rows[merged.taken < 0])))
+    return joined_arrays(found).unique()
 
 
 def _once_deleted(runs: Sequence[Versions], rule: MergeRule) -> Versions | None:
     """Return the merged versions of keys with such a delete; None if there are none."""
     gone = [_keys(run.rows).filter(pa.array(run.unconditional)) for run in runs]
-    keys = pa.concat_arrays(gone).unique() if gone else pa.array([], pa.string())
+    keys = joined_arrays(gone).unique() if gone else pa.array([], pa.string())
     if not len(keys):
         return None
     kept = [run.take(np.flatnonzero(np.asarray(pc.is_in(_keys(run.rows), value_set=keys)))) for run in runs]
@@ -78,5 +79,5 @@ def _once_deleted(runs: Sequence[Versions], rule: MergeRule) -> Versions | None:
 
 
 def _keys(rows: pa.Table) -> pa.Array:
-    found = rows[RECORD_KEY].combine_chunks()
+    found = one_array(rows[RECORD_KEY])
     return pa.array([], pa.string()) if isinstance(found, pa.ChunkedArray) else found.cast(pa.string())

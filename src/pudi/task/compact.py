@@ -36,6 +36,7 @@ from pudi.metadata import StatsSpec
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.merging import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, without_meta_fields
+from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
 from pudi.task.change_log import rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
@@ -156,7 +157,7 @@ class CompactTask:
             found = (written.read(wanted, [group]) for group in range(written.num_groups))
             expected: Iterable[pa.Table] = (part.rows for part in reader.parts(file_slice, wanted))
             if spec.files.sorted:
-                expected = [pa.concat_tables(expected).sort_by(RECORD_KEY)]
+                expected = [ordered_by(pa.concat_tables(expected), RECORD_KEY)]
             check_same(expected, found, table=storage.root, path=path)
         stat = replace(
             self._stat(done, file_slice, path, size),
@@ -294,7 +295,7 @@ def check_same(expected: Iterable[pa.Table], written: Iterable[pa.Table], *, tab
     for one, other in _side_by_side(expected, written):
         counts = [counts[0] + one.num_rows, counts[1] + other.num_rows]
         if one.num_rows == other.num_rows and not differing:
-            differing = [name for name in one.column_names if not _same(_whole(one[name]), _whole(other[name]))]
+            differing = [name for name in one.column_names if not _alike(one[name], other[name])]
     if counts[0] != counts[1] or differing:
         raise CorruptError(
             f"the base file that a compaction wrote is not the merged slice: {counts[1]} rows where "
@@ -320,9 +321,11 @@ def _side_by_side(one: Iterable[pa.Table], other: Iterable[pa.Table]) -> Iterato
         yield rest.slice(0, 0), rest
 
 
+def _alike(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    return all(_same(*parts) for parts in in_step(decoded_column(one), decoded_column(other)))
+
+
 def _same(one: pa.Array, other: pa.Array) -> bool:
-    if pa.types.is_dictionary(other.type):
-        other = other.dictionary_decode()
     if len(one) != len(other):
         return False
     if one.type != other.type:
@@ -348,17 +351,9 @@ def _same_bits(one: pa.Array, other: pa.Array) -> bool:
     if pa.types.is_struct(kind):
         return all(_same(pc.struct_field(one, [n]), pc.struct_field(other, [n])) for n in range(kind.num_fields))
     if pa.types.is_map(kind):
-        lengths = [np.diff(np.asarray(values.offsets)) for values in (one, other)]
-        return (
-            bool(np.array_equal(lengths[0], lengths[1]))
-            and _same(one.keys, other.keys)
-            and _same(one.items, other.items)
-        )
+        listed = pa.list_(pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)]))
+        return _same(one.cast(listed), other.cast(listed))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         lengths = [np.asarray(pc.fill_null(pc.list_value_length(values), 0)) for values in (one, other)]
         return bool(np.array_equal(lengths[0], lengths[1])) and _same(one.flatten(), other.flatten())
     return bool(one.equals(other))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -20,6 +20,7 @@ from pudi.format.timeline_rules import rules_of
 from pudi.merge import Versions
 from pudi.plan.append import Append, log_io_type
 from pudi.schema import META_FIELDS, RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.storage import temporary_errors, temporary_file
 from pudi.task.append import without_meta_values
 from pudi.task.compact import CompactSpec, slice_of
@@ -140,11 +141,11 @@ class CompactLogsTask:
         gone = newer.rows.filter(pa.array(newer.deleted))
         if gone.num_rows:
             rule = spec.merging.rule
-            ordering = [values.combine_chunks() for values in (rule.ordering_values(gone) if rule.compares else ())]
+            ordering = [one_array(values) for values in (rule.ordering_values(gone) if rule.compares else ())]
             partitions = pa.array([self.operation.partition_path], pa.string()).take(
                 pa.nulls(gone.num_rows, pa.int64()).fill_null(0)
             )
-            keys = gone[RECORD_KEY].combine_chunks()
+            keys = one_array(gone[RECORD_KEY])
             deletes = encode_deletes(
                 keys, partitions, ordering, newer.unconditional[newer.deleted] if ordering else None
             )

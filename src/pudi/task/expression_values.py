@@ -21,6 +21,7 @@ from pudi.metadata import FILE_STATS, StatsSpec, leaf_values, log_file_stats
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import WrittenBase, WrittenLog, WrittenLogs
 from pudi.schema import conform_read
+from pudi.schema.arrays import one_array
 from pudi.task.index_keys import KeyReading
 from pudi.task.read import SliceReader
 from pudi.task.write import FileResult
@@ -126,7 +127,7 @@ class ExpressionSpec:
     def _results(self, rows: pa.Table) -> pa.Array | None:
         """Return the expression's results; None if they can't be computed."""
         if isinstance(self.value, Column):
-            return leaf_values(rows, self.column).combine_chunks()
+            return one_array(leaf_values(rows, self.column))
         try:
             return evaluate(self.value, rows) if rows.num_rows else pa.nulls(0, self.value.type)
         except InvalidArgumentError:

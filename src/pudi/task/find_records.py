@@ -27,6 +27,7 @@ from pudi.metadata.keys import split_secondary_keys
 from pudi.metadata.records import columns_of
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
+from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.table_rows import names_in, read_base_rows, stored_names
@@ -135,7 +136,7 @@ class FindRecords:
         for count, found in parts:
             rows += count
             matching.append(found)
-        return Held(file.path, rows, pa.concat_arrays(matching).unique()) if rows else None
+        return Held(file.path, rows, joined_arrays(matching).unique()) if rows else None
 
     def _of_base(self, storage: Storage, file: BaseFile) -> Iterator[tuple[int, pa.Array]]:
         opened, wanted = open_base_file(storage, file), self.wanted
@@ -174,7 +175,7 @@ class FindRecords:
         for name in (BEFORE, AFTER):
             if name not in stored.column_names:
                 continue
-            records = stored[name].combine_chunks()
+            records = one_array(stored[name])
             there = records.is_valid()
             own = None if keys is None else keys.filter(there)
             yield self._of_rows(self._with_keys(records.filter(there), own, block, partition), partition)
@@ -259,7 +260,7 @@ class FindEntries:
             return 0
         if _STATISTICS not in columns:
             return self._named(entries["key"].cast(pa.string()))
-        found = decode_entries(entries, schema, ["key", _STATISTICS], path=path)[_STATISTICS].combine_chunks()
+        found = one_array(decode_entries(entries, schema, ["key", _STATISTICS], path=path)[_STATISTICS])
         bounds = found.filter(pc.is_valid(found))
         said = pc.or_(pc.is_valid(bounds.field("minValue")), pc.is_valid(bounds.field("maxValue")))
         names = bounds.field("fileName")
@@ -280,7 +281,7 @@ class FindEntries:
 
 def _flat(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     flat = texts.cast(pa.string())
-    return flat.combine_chunks() if isinstance(flat, pa.ChunkedArray) else flat
+    return one_array(flat)
 
 
 def _guarded(path: str, read: object) -> Held | None:

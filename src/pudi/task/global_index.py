@@ -14,6 +14,7 @@ from pudi.filegroup import FileSlice, open_base_file
 from pudi.merge import DELETED
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
+from pudi.schema.arrays import one_array, take
 from pudi.task.live_keys import live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition
@@ -52,7 +53,7 @@ def tag_global(
         search: the index and the comparison of versions.
         spread: runs independent parts, a form of `map`.
     """
-    keys = rows[RECORD_KEY].combine_chunks()
+    keys = one_array(rows[RECORD_KEY])
     finder = key_finder(keys, search.index, search.records, spread=spread)
     own = np.empty(rows.num_rows, dtype=np.int64)
     codes = {partition: number for number, partition in enumerate(partitions)}
@@ -68,7 +69,7 @@ def tag_global(
         if compares:
             foreign = hits[(own[hits] != codes.get(file_slice.partition, -1)) & ~deleted[hits]]
             whole = lookup.merged or file_slice
-            older = foreign[~newer_than_stored(storage, whole, rows.take(pa.array(foreign)), search)]
+            older = foreign[~newer_than_stored(storage, whole, take(rows, foreign), search)]
         return _Found(file_slice, hits, older)
 
     found = list(spread(find, lookups))
@@ -97,12 +98,12 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
         return wins
     fields = search.rule.ordering_schema(search.schema)
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
-    keys = _whole(rows[RECORD_KEY])
+    keys = one_array(rows[RECORD_KEY])
     for stored in _stored(storage, file_slice, wanted, search):
         partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=keys), -1))
         matched = np.flatnonzero(partner >= 0)
-        incoming = rows.select(fields.names).take(pa.array(partner[matched]))
-        newer = search.rule.newer_wins(stored.take(pa.array(matched)), incoming)
+        incoming = take(rows.select(fields.names), partner[matched])
+        newer = search.rule.newer_wins(take(stored, matched), incoming)
         wins[partner[matched][~newer]] = False
     return wins
 
@@ -173,7 +174,3 @@ def _deleted(rows: pa.Table) -> np.ndarray:
         return np.zeros(rows.num_rows, dtype=bool)
     mask: np.ndarray = np.asarray(pc.fill_null(rows[DELETED], False)).astype(bool)
     return mask
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

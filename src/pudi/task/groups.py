@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from pudi.schema.arrays import encoded_column
 
 
 def groups_of(rows: pa.Table, columns: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Array]]:
@@ -62,11 +63,7 @@ _FEW = 8
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[Any]]:
     """Return for each row the number of its value, and the values. Meant for few distinct values."""
-    encoded = pc.dictionary_encode(column)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.chunk(0)
+    encoded = encoded_column(column)
     return np.asarray(encoded.indices).astype(np.int64), encoded.dictionary.to_pylist()
 
 

@@ -30,6 +30,7 @@ from pudi.plan.imports import ImportUnit, Piece, SourceFile
 from pudi.record import KeyGenerator, with_instant
 from pudi.record.partition_path import folder_values
 from pudi.schema import conform, with_meta_fields
+from pudi.schema.arrays import joined_arrays
 from pudi.task.bulk import RecordBuffer
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
 from pudi.task.write import FileResult, SliceWriter, write_file
@@ -144,7 +145,7 @@ class CheckedKeys:
             with closing(self.source.open(piece.file)) as opened:
                 for group in piece.groups:
                     found += self.source.identities(opened, piece.file, group, whole=self.whole).chunks
-        keys = pa.concat_arrays(found) if found else pa.array([], pa.string())
+        keys = joined_arrays(found) if found else pa.array([], pa.string())
         numbers = shard_of(keys, self.shards)
         names = json.dumps([[piece.file.path, piece.file.size] for piece in self.unit.pieces]).encode()
         path = f"{self.path}-{attempt}"
@@ -176,7 +177,7 @@ class UniqueKeys:
         """
         del attempt
         parts = [(batch.column(KEY), names) for batch, names in read_portions(storage, self.portions)]
-        keys = pa.chunked_array([part for part, _ in parts], pa.string()).combine_chunks()
+        keys = joined_arrays([part for part, _ in parts], pa.string())
         counts = keys.filter(pa.array(_shares_hash(keys))).value_counts()
         several = counts.filter(pc.greater(counts.field("counts"), 1))
         if not len(several):

@@ -25,6 +25,7 @@ from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.merged import MergedSlices
@@ -129,7 +130,7 @@ class KeyTask:
             CorruptError: one can't be read.
         """
         new, gone = self._changes(storage)
-        keys = pa.concat_arrays([new, gone])
+        keys = joined_arrays([new, gone])
         if self.whole_key is None:
             numbers = shard_of(keys, self.shards)
         else:
@@ -179,7 +180,7 @@ class LoggedKeys:
         touched = self.touched
         if not self.adds:
             touched = touched.filter(pc.is_in(touched, value_set=self._deleted_before(storage, reading)))
-        about = pa.concat_arrays([touched, self.deleted]).unique()
+        about = joined_arrays([touched, self.deleted]).unique()
         if not len(about) or self.after is None:
             return about.slice(0, 0), about
         there = pc.is_in(about, value_set=reading.keys(storage, self.after))
@@ -209,7 +210,7 @@ def _logged_keys(
             deleted.append(decode_deletes(block).keys)
         elif records and block.kind.is_data:
             touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
-    return pa.concat_arrays(touched), pa.concat_arrays(deleted)
+    return joined_arrays(touched), joined_arrays(deleted)
 
 
 def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
@@ -298,5 +299,5 @@ class CountTask:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole = one_array(column)
     return whole.cast(pa.string()) if whole.type != pa.string() else whole

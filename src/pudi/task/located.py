@@ -13,6 +13,7 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import encoded_column, one_array
 
 
 class RecordKeys:
@@ -67,7 +68,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
     """
     if not rows.num_rows:
         return
-    own = places[np.asarray(pc.index_in(rows[RECORD_KEY].combine_chunks(), value_set=keys))]
+    own = places[np.asarray(pc.index_in(one_array(rows[RECORD_KEY]), value_set=keys))]
     coded = [_coded(rows[name]) for name in (PARTITION_PATH, FILE_ID)]
     (partitions, first), (files, second) = coded
     pairs = first * len(files) + second
@@ -78,11 +79,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
 
 def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
     """Return the distinct texts of a column, and for each row the number of its text."""
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.unify_dictionaries().combine_chunks()
-    if not pa.types.is_dictionary(whole.type):
-        whole = pc.dictionary_encode(whole)
+    whole = encoded_column(column)
     return whole.dictionary, np.asarray(whole.indices).astype(np.int64)
 
 

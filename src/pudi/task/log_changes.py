@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pudi.filegroup import FileSlice, LogFile
 from pudi.merge import MergeRule, apply_updates
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.task.merged import MergedSlices
 
 
@@ -70,7 +71,7 @@ def changes_by_logs(
     """
     target = pa.schema([field.with_nullable(True) for field in newer.schema])
     for versions, _ in newer.folded(FileSlice(*group, None, tuple(logs)), target):
-        keys = _one(versions.rows[RECORD_KEY])
+        keys = one_array(versions.rows[RECORD_KEY])
         old = pa.concat_tables([rows.filter(pc.is_in(rows[RECORD_KEY], value_set=keys)) for rows in rows_before()])
         merged = apply_updates(old, versions, RECORD_KEY, rule)
         gone = np.ones(old.num_rows, dtype=bool)
@@ -83,7 +84,3 @@ def changes_by_logs(
 
 def _numbers(*parts: np.ndarray) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64)
-
-
-def _one(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -290,7 +290,7 @@ class MergedSlices:
             return
         for numbers, base in self._base(file_slice, target):
             at = _found(numbers, places)
-            yield numbers[at], base.take(pa.array(at)).append_column(ROW, pa.array(numbers[at], pa.int64()))
+            yield numbers[at], take(base, at).append_column(ROW, pa.array(numbers[at], pa.int64()))
 
     def _base(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Yield row numbers and rows of the base file, in one table unless it is large; at least one table."""

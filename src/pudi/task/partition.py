@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.format import new_file_id
@@ -25,7 +24,7 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import take
+from pudi.schema.arrays import encoded_column, take, take_column
 from pudi.tagging import AnyBuckets, Index
 from pudi.task.append import BASE_ROW
 from pudi.task.groups import places_of
@@ -88,7 +87,7 @@ def tag_partitions(
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
     for lookup in lookups:
         by_partition[lookup.file_slice.partition].append(lookup)
-    encoded = spread(lambda rows: _distinct(keys.take(pa.array(rows))), partitions.values())
+    encoded = spread(lambda rows: _distinct(take_column(keys, rows)), partitions.values())
     distinct = dict(zip(partitions, encoded, strict=True))
     wanted = list(by_partition) if lookups else []
     made = spread(lambda partition: key_finder(distinct[partition][0], index, records, partition), wanted)
@@ -256,9 +255,7 @@ def _placed_buckets(
 
 def _distinct(keys: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
     """Return the distinct keys, and for each row the number of its key."""
-    encoded = pc.dictionary_encode(keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys)
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    encoded = encoded_column(keys)
     return encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
 
 

@@ -16,8 +16,8 @@ from pudi.metadata.keys import shard_of
 from pudi.metadata.locations import encode_location
 from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array, take_column
 from pudi.task.index_keys import KeyReading, LoggedKeys
-from pudi.task.rewrite import whole
 from pudi.task.staged_keys import StagedKeys, stage_keys
 
 
@@ -83,7 +83,7 @@ class RecordStaging:
             f"{self.folder}/{file.name.name}",
             file.partition,
             encode_location(file.partition, file.file_id, self.millis),
-            shard_of(pa.concat_arrays([new, gone]), self.groups_of(file.partition)),
+            shard_of(joined_arrays([new, gone]), self.groups_of(file.partition)),
             new,
             gone,
             index=self.index,
@@ -93,12 +93,12 @@ class RecordStaging:
 def _changed_keys(written: WrittenBase) -> tuple[pa.Array, pa.Array]:
     """Return the keys of a file's new rows, and of rows beside removed ones with the same key; and those removed."""
     merged = written.merged
-    new = whole(written.rows[RECORD_KEY].take(pa.array(merged.inserted)))
+    new = one_array(take_column(written.rows[RECORD_KEY], merged.inserted))
     gone = new.slice(0, 0)
     if merged.deleted:
-        keys = whole(written.old([RECORD_KEY])[RECORD_KEY])
+        keys = one_array(written.old([RECORD_KEY])[RECORD_KEY])
         leaves = np.ones(len(keys), dtype=bool)
         leaves[merged.base_rows] = False
         gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
-        new = pa.concat_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
+        new = joined_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
     return new, gone

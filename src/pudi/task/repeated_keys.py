@@ -22,6 +22,7 @@ from pudi.metadata.locations import decode_locations
 from pudi.metadata.records import RECORD_AVRO
 from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow
 from pudi.task.staged_keys import GONE, KEY, Portion, read_portions
 from pudi.task.write import FileResult
@@ -116,7 +117,7 @@ class StagedRows:
             nothing = np.empty(0, dtype=np.int64)
             return cls(pa.array([], pa.string()), nothing, np.empty(0, dtype=np.bool_), nothing, ())
         rows = pa.Table.from_batches(batches)
-        coded = pc.dictionary_encode(rows[KEY].combine_chunks())
+        coded = pc.dictionary_encode(one_array(rows[KEY]))
         places = np.repeat(np.array(numbers, dtype=np.int64), [batch.num_rows for batch in batches])
         gone = np.asarray(rows[GONE]).astype(bool)
         codes = np.asarray(coded.indices).astype(np.int64)
@@ -167,7 +168,7 @@ class StagedRows:
             return
         names = self._decoded()
         held = _numbers_of(found, names)
-        codes = np.asarray(pc.index_in(found[RECORD_KEY].combine_chunks(), value_set=self.keys)).astype(np.int64)
+        codes = np.asarray(pc.index_in(one_array(found[RECORD_KEY]), value_set=self.keys)).astype(np.int64)
         stays = ~np.isin(codes * len(names) + held, self.codes * len(names) + self.places)
         yield from _one_each(self.keys, codes[stays], held[stays], new[codes[stays]], names)
 
@@ -228,11 +229,11 @@ class LateTask:
         """Compare them; see `FileJob.run`."""
         below, where = StorageBelow(storage, METADATA_DIR), (self.slice.partition, self.slice.file_id)
         late = read_shard(below, FileSlice(*where, None, self.slice.logs), self.scope)
-        keys, names = late[RECORD_KEY].combine_chunks(), list[Place]()
+        keys, names = one_array(late[RECORD_KEY]), list[Place]()
         new = _numbers_of(late, names)
         built = read_shard(below, FileSlice(*where, self.slice.base), self.scope, keys)
         held = _numbers_of(built, names)
-        codes = np.asarray(pc.index_in(built[RECORD_KEY].combine_chunks(), value_set=keys)).astype(np.int64)
+        codes = np.asarray(pc.index_in(one_array(built[RECORD_KEY]), value_set=keys)).astype(np.int64)
         stays = held != new[codes]
         found = _one_each(keys, codes[stays], held[stays], new[codes[stays]], names)
         return IndexedKeys(self.number, 0, None, repeated=tuple(found))
@@ -241,7 +242,7 @@ class LateTask:
 def _numbers_of(rows: pa.Table, names: list[Place]) -> Numbers:
     """Return for each row of the index the number of its file group; new file groups are added to `names`."""
     known = {place: number for number, place in enumerate(names)}
-    partitions, files = (rows[name].combine_chunks() for name in (PARTITION_PATH, FILE_ID))
+    partitions, files = (one_array(rows[name]) for name in (PARTITION_PATH, FILE_ID))
     if not rows.num_rows:
         return np.empty(0, dtype=np.int64)
     paths, ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()

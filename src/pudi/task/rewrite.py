@@ -29,6 +29,7 @@ from pudi.schema import (
     conform_read,
     with_meta_fields,
 )
+from pudi.schema.arrays import decoded_column, fits, in_step, one_array, take, take_column
 from pudi.tagging import candidate_groups, key_span
 
 LEAST_ROWS = 20_000
@@ -207,7 +208,7 @@ class FileRewriter:
     def _replaced(self, group: _Group, rows: pa.Table) -> pa.Table:
         """Return the changed columns of a row group without added or removed rows."""
         places = np.flatnonzero(group.taken >= 0)
-        fresh = rows.take(pa.array(group.taken[places]))
+        fresh = take(rows, group.taken[places])
         keys, columns, first = fresh[RECORD_KEY], {}, self._next(len(places))
         names = [
             name
@@ -223,7 +224,7 @@ class FileRewriter:
         for name in old.column_names:
             if name in META_FIELDS:
                 new = self.new_meta(name, first, len(places), keys)
-            elif _is_same(old[name].take(pa.array(places)), fresh[name]):
+            elif _is_same(take_column(old[name], places), fresh[name]):
                 continue
             else:
                 new = fresh[name]
@@ -245,7 +246,7 @@ class FileRewriter:
         source[taken >= 0] = group.rows + np.arange(np.count_nonzero(taken >= 0))
         source = np.concatenate([source, group.rows + np.arange(len(numbers) - len(inserted), len(numbers))])
         old = self._old(group, [n for n in self._schema.names if n not in {PARTITION_PATH, FILE_NAME}])
-        fresh, first, columns = rows.take(pa.array(numbers)), self._next(len(numbers)), []
+        fresh, first, columns = take(rows, numbers), self._next(len(numbers)), []
         for name in self._schema.names:
             if name in {PARTITION_PATH, FILE_NAME}:
                 columns.append(self.new_meta(name, 0, len(source), None))
@@ -259,7 +260,7 @@ class FileRewriter:
 
     def _added(self, rows: pa.Table, inserted: np.ndarray) -> pa.Table:
         """Return a row group of inserts."""
-        fresh, first = rows.take(pa.array(inserted)), self._next(len(inserted))
+        fresh, first = take(rows, inserted), self._next(len(inserted))
         columns = [
             self.new_meta(name, first, len(inserted), fresh[RECORD_KEY]) if name in META_FIELDS else fresh[name]
             for name in self._schema.names
@@ -285,7 +286,7 @@ class FileRewriter:
         return conform_read(reader.read(names, groups), pa.schema(wanted), path=reader.path)
 
 
-def merge_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Array:
+def merge_column(old: pa.ChunkedArray, new: Column | None, source: np.ndarray) -> Column:
     """Combine old and new versions of a column.
 
     Args:
@@ -293,11 +294,16 @@ def merge_column(old: Column, new: Column | None, source: np.ndarray) -> pa.Arra
         new: values of the new versions, numbered after the old rows; None without any.
         source: number of the value for each row of the result.
     """
-    column = whole(old)
-    if new is not None:
-        column = whole(pa.chunked_array([column, cast_to(whole(new), column.type)]))
-    column = column.take(pa.array(source))
-    return _compact(column) if pt.is_dictionary(column.type) else column
+    column = take_column(old if new is None else both(old, new), source)
+    return _compact(one_array(column)) if pt.is_dictionary(column.type) else column
+
+
+def both(old: pa.ChunkedArray, new: Column) -> pa.ChunkedArray:
+    """Return the old and then the new values of a column; a dictionary has no room for very long ones."""
+    if pt.is_dictionary(old.type) and not fits(new):
+        old = decoded_column(old)
+    new = cast_to(new if isinstance(new, pa.ChunkedArray) else pa.chunked_array([new]), old.type)
+    return pa.chunked_array([*old.chunks, *new.chunks], old.type)
 
 
 def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
@@ -312,28 +318,19 @@ def _compact(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
 def _is_same(old: Column, new: Column) -> bool:
     """Return whether columns have identical bits; False if that isn't easy to check."""
-    old, new = whole(old), whole(new)
-    if pt.is_dictionary(old.type):
-        old = old.dictionary_decode()
+    old, new = decoded_column(old), decoded_column(new)
     if old.type != new.type or pt.is_nested(old.type):
         return False
     if pt.is_floating(old.type):  # zeros of both signs compare equal, and NaN never does
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[old.type.bit_width]
-        old, new = old.view(bits), new.view(bits)
+        return all(one.view(bits).equals(other.view(bits)) for one, other in in_step(old, new))
     return bool(old.equals(new))
 
 
-def whole(column: Column) -> pa.Array:
-    """Return a column as one chunk."""
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-def cast_to(column: pa.Array, target: pa.DataType) -> pa.Array:
+def cast_to(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """Return a column as another type; also converts between dictionary and values."""
     if column.type == target:
         return column
     if pt.is_dictionary(column.type) and not pt.is_dictionary(target):
-        return column.dictionary_decode().cast(target)
+        return decoded_column(column).cast(target)
     return column.cast(target)

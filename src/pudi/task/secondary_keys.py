@@ -16,9 +16,9 @@ from pudi.metadata.secondary import keys_of_rows, secondary_value
 from pudi.plan import Merging, ReadPlan
 from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.task.index_keys import KeyReading, key_difference
 from pudi.task.read import SliceReader
-from pudi.task.rewrite import whole
 from pudi.task.staged_keys import StagedKeys, stage_keys
 
 
@@ -92,14 +92,14 @@ class SecondaryStaging:
 
         Only a merge tells the values before and after, so the slice is read twice.
         """
-        changing = pa.concat_arrays([written.keys, written.deleted])
+        changing = joined_arrays([written.keys, written.deleted])
         reading = SecondaryReading(self.reading, self.column)
         new = reading.keys(storage, written.after, changing).unique()
         old = new.slice(0, 0) if written.before is None else reading.keys(storage, written.before, changing).unique()
         return [self._stage(storage, written.files[0].file, *key_difference(old, new))]
 
     def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
-        numbers = secondary_shard_of(pa.concat_arrays([new, gone]), self.shards, whole_key=self.whole_key)
+        numbers = secondary_shard_of(joined_arrays([new, gone]), self.shards, whole_key=self.whole_key)
         path = f"{self.folder}/{self.index}-{file.name.name}"
         return stage_keys(storage, path, "", secondary_value(), numbers, new, gone, index=self.index)
 
@@ -111,13 +111,13 @@ class SecondaryStaging:
         stays[merged.base_rows[merged.taken_from < 0]] = True
         left = old.filter(pa.array(~stays))
         numbers = np.concatenate([written.replacing, merged.inserted])
-        fresh = written.rows.select(wanted).take(pa.array(numbers)) if len(numbers) else left.slice(0, 0)
+        fresh = take(written.rows.select(wanted), numbers) if len(numbers) else left.slice(0, 0)
         new, gone = _keys_of(fresh, self.column).unique(), _keys_of(left, self.column).unique()
         # further rows with the keys of those that change: copies, and rows that an older version didn't replace
-        changing = pa.concat_arrays([whole(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
+        changing = joined_arrays([one_array(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
         beside = stays & np.asarray(pc.is_in(old[RECORD_KEY], value_set=changing))
         kept = _keys_of(old.filter(pa.array(beside)), self.column)
-        return _without(new, pa.concat_arrays([gone, kept])), _without(gone, pa.concat_arrays([new, kept]))
+        return _without(new, joined_arrays([gone, kept])), _without(gone, joined_arrays([new, kept]))
 
 
 def _without(keys: pa.Array, others: pa.Array) -> pa.Array:

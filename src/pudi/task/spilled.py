@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.format.hashes import portions
 from pudi.merge import Versions
 from pudi.schema import RECORD_KEY
+from pudi.schema.arrays import take
 from pudi.storage import temporary_errors, temporary_file
 
 ROW = "\0row"
@@ -113,7 +114,7 @@ class Buckets:
         for number, bucket in enumerate(self._buckets):
             places = order[bounds[number] : bounds[number + 1]]
             if len(places) or empty:
-                yield bucket, rows.take(pa.array(places))
+                yield bucket, take(rows, places)
 
     def parts(self, empty: pa.Table) -> Iterator[tuple[list[Versions], pa.Table]]:
         """Yield bucket by bucket the versions, oldest run first, and the base rows.

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.plan.entry_staging import StagedEntries
+from pudi.schema.arrays import joined_arrays
 from pudi.storage import open_input
 
 KEY: Final = "key"
@@ -87,7 +88,7 @@ def stage_keys(
         gone: keys that exist no more.
         index: see `StagedKeys`.
     """
-    keys = pa.concat_arrays([new, gone])
+    keys = joined_arrays([new, gone])
     if not len(keys):
         return StagedKeys(partition=partition, index=index)
     flags = np.arange(len(keys)) >= len(new)

@@ -14,6 +14,7 @@ from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per
 from pudi.merge.versions import in_one
 from pudi.plan import Merging, WriteSpec
 from pudi.schema import RECORD_KEY, with_meta_fields
+from pudi.schema.arrays import one_array, take
 from pudi.task.append import BASE_ROW
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import read_base_rows
@@ -48,7 +49,7 @@ def with_stored_order(
     merging = spec.deleted
     assert merging is not None
     fields = list(merging.rule.ordering_schema(spec.schema))
-    keys = _whole(rows[RECORD_KEY])
+    keys = one_array(rows[RECORD_KEY])
     base = _in_base(storage, spec, merging, file_slice, fields, rows)
     stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))
     newer = _in_logs(storage, spec, merging, file_slice, keys)
@@ -56,13 +57,13 @@ def with_stored_order(
         merged = apply_updates(base, newer, RECORD_KEY, merging.rule)
         replacing = np.concatenate([merged.taken[merged.taken >= 0], merged.inserted])
         logged = pa.array(np.arange(len(replacing)) >= len(replacing) - len(merged.inserted))
-        brought = merged.rows.take(pa.array(replacing)).select(base.column_names).append_column(_LOGGED, logged)
-        staying = stored.take(pa.array(merged.base_rows[merged.taken < 0]))
+        brought = take(merged.rows, replacing).select(base.column_names).append_column(_LOGGED, logged)
+        staying = take(stored, merged.base_rows[merged.taken < 0])
         stored = pa.concat_tables([staying, brought], promote_options="permissive")
     stored = latest_per_key(stored, RECORD_KEY, MergeRule(MergeMode.EVENT_TIME, merging.rule.ordering_fields))
-    partner = pc.index_in(keys, value_set=_whole(stored[RECORD_KEY]))
+    partner = pc.index_in(keys, value_set=one_array(stored[RECORD_KEY]))
     is_stored = pc.is_valid(partner)
-    known = stored.take(partner.filter(is_stored))
+    known = take(stored, partner.filter(is_stored))
     return _with_columns(rows.filter(is_stored), known.select([f.name for f in fields])), np.asarray(known[_LOGGED])
 
 
@@ -74,7 +75,7 @@ def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: 
     if not file_slice.logs:
         return np.zeros(len(keys), dtype=bool)
     stored = _in_base(storage, spec, merging, file_slice, [], pa.table({RECORD_KEY: keys}))
-    return np.asarray(pc.invert(pc.is_in(keys, value_set=_whole(stored[RECORD_KEY]))))
+    return np.asarray(pc.invert(pc.is_in(keys, value_set=one_array(stored[RECORD_KEY]))))
 
 
 def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.Field], places: np.ndarray) -> pa.Table:
@@ -86,7 +87,7 @@ def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.F
     rows = read_base_rows(file, base, pa.schema(fields), spec.history, groups.tolist())
     sizes = np.array([file.group_rows(number) for number in groups])
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])  # offset of each row group in the rows that were read
-    return rows.take(pa.array(places - (ends[groups] - sizes)[read_as] + begins[read_as]))
+    return take(rows, places - (ends[groups] - sizes)[read_as] + begins[read_as])
 
 
 def _in_base(
@@ -102,7 +103,7 @@ def _in_base(
             values = _by_row(storage, spec, file_slice.base, fields, places)
             return pa.table([rows[RECORD_KEY], *values.columns], names=wanted)
     slices = MergedSlices(storage, merging, with_meta_fields(spec.schema), spec.history)
-    keys = _whole(rows[RECORD_KEY])
+    keys = one_array(rows[RECORD_KEY])
     parts = [part.rows for part in slices.parts(replace(file_slice, logs=()), wanted)]
     return pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=keys)) for part in parts])
 
@@ -126,7 +127,3 @@ def _with_columns(rows: pa.Table, values: pa.Table) -> pa.Table:
             rows = rows.drop_columns([name])
         rows = rows.append_column(values.schema.field(name), values[name])
     return rows
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

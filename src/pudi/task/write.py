@@ -34,7 +34,7 @@ from pudi.task.append import Appended, LogAppender
 from pudi.task.change_log import changes_of, write_changes
 from pudi.task.event_time import with_event_times
 from pudi.task.file_stats import columns_of_base, stats_of_base
-from pudi.task.rewrite import FileRewriter, cast_to, whole
+from pudi.task.rewrite import FileRewriter, both
 from pudi.task.seqno import sequence_numbers
 from pudi.task.stored_order import with_stored_order
 from pudi.task.table_rows import read_base_rows
@@ -295,12 +295,12 @@ class SliceWriter:
             if name in {PARTITION_PATH, FILE_NAME}:
                 columns.append(self._new_meta(name, 0, len(source), None))
                 continue
-            column = whole(old[name])
+            column = old[name]
             if fresh.num_rows:
                 known = fresh[RECORD_KEY] if name == RECORD_KEY else None
                 new = self._new_meta(name, 0, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
-                column = pa.chunked_array([column, cast_to(whole(new), column.type)])
-            columns.append(column if unchanged else _taken(column, pa.array(source)))
+                column = both(column, new)
+            columns.append(column if unchanged else take_column(column, source))
         return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
 
     def _new_meta(
@@ -388,7 +388,3 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
-
-
-def _taken(column: pa.Array | pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArray:
-    return take_column(column, places) if isinstance(column, pa.ChunkedArray) else column.take(places)

@@ -27,6 +27,7 @@ from pudi.filegroup import open_base_file
 from pudi.format import AUX_DIR, METADATA_DIR, Action, State
 from pudi.format.metadata_partitions import FILES
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.storage import delete_folder
 from pudi.timeline.instant import WRITE_ACTIONS
 
@@ -151,9 +152,9 @@ def _check_keys(meta: MetaClient, config: TableConfig) -> None:
                 path=each.base.path,
             )
         rows = reader.read([RECORD_KEY, PARTITION_PATH, *sorted(makers[0].columns)], [0]).slice(0, _SAMPLE)
-        keys = [maker.record_keys(rows).combine_chunks() for maker in makers]
+        keys = [one_array(maker.record_keys(rows)) for maker in makers]
         paths = makers[0].partition_paths(rows).dictionary_decode()
-        stored = [rows[name].combine_chunks().cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH)]
+        stored = [one_array(rows[name]).cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH)]
         made = [[own.cast(pa.string()), paths.cast(pa.string())] for own in keys]
         if stored in made:
             return

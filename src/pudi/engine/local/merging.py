@@ -91,14 +91,14 @@ def merge_rows(source: pa.Table, storage: Storage, join: MergeJoin, spread: Spre
     matched = []
     for target, source_rows, others in found:
         met[source_rows] = True
-        matched.append(pa.table({TARGET: _struct(target), SOURCE: _struct(source.take(pa.array(source_rows)))}))
+        matched.append(pa.table({TARGET: _struct(target), SOURCE: _struct(take(source, source_rows))}))
         made += others
     if matched and join.computes(MergeStage.MATCHED):
         matched = [pa.concat_tables(matched)]
     for joined in matched:
         made += _apply(MergeStage.MATCHED, joined, join)
     if not met.all():
-        new = pa.table({SOURCE: _struct(source.take(pa.array(np.flatnonzero(~met))))})
+        new = pa.table({SOURCE: _struct(take(source, np.flatnonzero(~met)))})
         made += _apply(MergeStage.NOT_MATCHED, new, join)
     return MergedRows(pa.concat_tables(made) if made else join.schema.empty_table(), read)
 
@@ -192,7 +192,7 @@ def _pairs(rows: pa.Table, source: pa.Table, keys: pa.Table, join: MergeJoin) ->
     theirs = source.select([name for name in source.column_names if whole or (SOURCE, name) in named])
     found = []
     for places, numbers in blocks:
-        both = {TARGET: _struct(mine.take(pa.array(places))), SOURCE: _struct(theirs.take(pa.array(numbers)))}
+        both = {TARGET: _struct(take(mine, places)), SOURCE: _struct(take(theirs, numbers))}
         table = pa.table({side: column for side, column in both.items() if column.type.num_fields})
         table = join.with_computed(table, MergeStage.PAIRS)
         kept = np.array(pc.fill_null(evaluate_all(join.condition, table), False), dtype=bool)
@@ -228,7 +228,7 @@ def _apply(stage: MergeStage, joined: pa.Table, join: MergeJoin) -> list[pa.Tabl
         taken = left.copy()
         if clause.condition is not None:  # skip rows that an earlier clause took: their values must not raise errors
             places = np.flatnonzero(left)
-            true = evaluate_all(clause.condition, joined.take(pa.array(places)))
+            true = evaluate_all(clause.condition, take(joined, places))
             taken[places] = np.array(pc.fill_null(true, False), dtype=bool)
         left &= ~taken
         rows = joined.filter(pa.array(taken))

@@ -17,6 +17,7 @@ from pudi.errors import PudiError
 from pudi.plan import FileTask, WriteSpec
 from pudi.record import check_paths
 from pudi.schema import PARTITION_PATH
+from pudi.schema.arrays import ordered_by, take
 from pudi.tagging import Buckets
 from pudi.task.groups import groups_of
 
@@ -49,7 +50,7 @@ class BucketTasks:
                 if not files:
                     self.check.run()
                 for (partition, bucket), places in groups_of(rows, [PARTITION_PATH, BUCKET]):
-                    yield self._write(partition, bucket, rows.take(places), files)
+                    yield self._write(partition, bucket, take(rows, places), files)
                     files += 1
         except PudiError as error:
             yield failure(error)
@@ -57,7 +58,7 @@ class BucketTasks:
     def _write(self, partition: str, bucket: int, rows: pa.Table, files: int) -> pa.RecordBatch:
         if self.checks_paths:
             check_paths(pa.array([partition]))
-        rows = rows.take(pa.array(np.argsort(rows[ARRIVAL].to_numpy())))
+        rows = ordered_by(rows, ARRIVAL)
         name = self.buckets.names[bucket]
         number = (task_ids()[0] << 20) | files
         file_id = self.buckets.file_id(name, partition, unique_id(self.job, f"{partition}/{name}"))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pudi.engine.spark.columns import BUCKET
 from pudi.engine.spark.session import functions
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import one_array
 from pudi.tagging import AnyBuckets, Buckets
 from pudi.task.groups import groups_of
 
@@ -56,7 +57,7 @@ def bucket_of(frame: Any, buckets: AnyBuckets) -> Any:
 
 def _names(rows: pa.Table, buckets: AnyBuckets) -> pa.Array:
     """The bucket of each record, by partition path and record key."""
-    hashes = buckets.hashes(rows[RECORD_KEY].combine_chunks())
+    hashes = buckets.hashes(one_array(rows[RECORD_KEY]))
     names: list[str] = []
     codes = np.zeros(rows.num_rows, np.int64)
     for (partition,), numbers in groups_of(rows, [PARTITION_PATH]):

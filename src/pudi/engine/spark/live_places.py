@@ -15,6 +15,7 @@ from pudi.engine.spark.lookups import LOCATION_SCHEMA, by_file_group, struct_of
 from pudi.engine.spark.records import SparkRecords
 from pudi.engine.spark.session import in_workers
 from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import one_array, take
 from pudi.tagging import KeysAfterMerging
 from pudi.task import KeyLookup, KeySearch
 from pudi.task.groups import groups_of
@@ -80,10 +81,10 @@ class MergeTasks:
         rows = pa.Table.from_batches(received).select(LOCATION_SCHEMA.names).cast(LOCATION_SCHEMA)
         places = {(each.file_slice.partition, each.file_slice.file_id): each for each in self.lookups}
         for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
-            own = rows.take(numbers)
+            own = take(rows, numbers)
             lookup, there = places[partition, file_id], np.ones(own.num_rows, dtype=bool)
             if lookup.merged is not None:
-                keys = own[RECORD_KEY].combine_chunks()
+                keys = one_array(own[RECORD_KEY])
                 there[:] = False
                 there[self.live.find(self.storage, lookup.merged, keys)] = True
             aged = pa.repeat(pa.scalar(age(lookup.file_slice)[0]), own.num_rows)

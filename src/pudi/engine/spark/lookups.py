@@ -19,6 +19,7 @@ from pudi.engine.spark.session import column_in_workers, functions, in_workers, 
 from pudi.filegroup import FileSlice
 from pudi.metadata.shards import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
+from pudi.schema.arrays import encoded_column, take, take_column
 from pudi.storage import executor_of
 from pudi.tagging import Index
 from pudi.task import KeySearch, key_finder
@@ -220,7 +221,7 @@ class LookupTasks:
         scope = [_BIN] if self.bins.is_global else [_BIN, PARTITION_PATH]
         for (number, *partition), places in groups_of(rows, scope):
             slices = [s for s in self.bins.slices[number] if not partition or s.partition == partition[0]]
-            yield from self._find(rows[RECORD_KEY].take(places), slices)
+            yield from self._find(take_column(rows[RECORD_KEY], places), slices)
 
     def _find(self, wanted: pa.ChunkedArray, slices: Sequence[FileSlice]) -> Iterator[pa.RecordBatch]:
         keys = pc.unique(wanted.cast(pa.string()))
@@ -277,7 +278,7 @@ class RecordTasks:
             return
         rows = pa.Table.from_batches(received)
         for (number,), places in groups_of(rows, [_BIN]):
-            keys = pc.unique(rows[RECORD_KEY].take(places).cast(pa.string()))
+            keys = pc.unique(take_column(rows[RECORD_KEY], places).cast(pa.string()))
             found = self.records.find(number, keys)
             for (partition, file_id), hits in by_group(found, keys, np.arange(len(keys))):
                 if (partition, file_id) in self.known:
@@ -300,7 +301,7 @@ class PlaceNumbers:
 
     def run(self, batches: Sequence[pa.Array]) -> list[pa.Array]:
         """Return for each key the number of the file group that holds it, -1 for none, batch by batch."""
-        coded = pc.dictionary_encode(pa.chunked_array(batches, pa.string()).combine_chunks())
+        coded = encoded_column(pa.chunked_array(batches, pa.string()))
         found = RecordKeys(coded.dictionary, self.records, spread=executor_of(self.records.storage).map)
         numbers = np.full(len(coded.dictionary), -1, dtype=np.int32)
         for group, (partition, file_id) in enumerate(self.groups):
@@ -334,7 +335,7 @@ class CompareTasks:
         fields = self.search.rule.ordering_schema(self.search.schema)
         typed = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
         for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
-            own = conform(rows.select(typed.names).take(numbers), typed, table=self.storage.root)
+            own = conform(take(rows.select(typed.names), numbers), typed, table=self.storage.root)
             newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
-            older = own[RECORD_KEY].take(pa.array(np.flatnonzero(~newer)))
+            older = take_column(own[RECORD_KEY], np.flatnonzero(~newer))
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()

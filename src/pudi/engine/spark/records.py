@@ -20,6 +20,7 @@ from pudi.engine.spark.tasks import KeyColumns
 from pudi.errors import SchemaError, UnavailableError
 from pudi.record import EMPTY_TEXTS, check_paths, null_texts, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow
+from pudi.schema.arrays import ordered_by
 from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
 from pudi.task.engine import InputSpec, RepeatedKeysError
 
@@ -174,7 +175,7 @@ class SparkRecords:
         frame = self.keyed.selectExpr(ARRIVAL, HASH, RECORD_KEY, PARTITION_PATH, *data).coalesce(1)
         with spark_errors(self.spec.table, "collecting the records"):
             rows = in_workers(frame, to_bytes, "batch BINARY").collect()
-        found = pa.concat_tables([pa.ipc.open_stream(bytes(row[0])).read_all() for row in rows]).sort_by(ARRIVAL)
+        found = ordered_by(pa.concat_tables([pa.ipc.open_stream(bytes(row[0])).read_all() for row in rows]), ARRIVAL)
         keys, partitions = (found[name].cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH))
         counted = {each["values"]: each["counts"] for each in partitions.value_counts().to_pylist()}
         expected = reduce(Fingerprint.plus, (group.fingerprint for group in self.groups.values()), Fingerprint())

@@ -21,6 +21,7 @@ from pudi.format import heartbeat_path, new_file_id, write_token
 from pudi.plan import FileTask, Operation, PartitionTask, WriteSpec
 from pudi.record import KeyGenerator, without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
+from pudi.schema.arrays import take
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, write_file
 from pudi.task.bulk import RecordBuffer
@@ -156,7 +157,7 @@ class FileTasks:
             table = pa.Table.from_batches(received)
             del received
             for number, places in _by_task(table):
-                rows = table.take(places)
+                rows = take(table, places)
                 yield answer(number, rows.num_rows, Fingerprint.of(rows[HASH]), self.write(self.tasks[number], rows))
         except PudiError as error:
             yield failure(error)

@@ -43,6 +43,7 @@ from pudi.metadata.plain_records import FEW, few_partition_stats, plain_stats, s
 from pudi.metadata.records import RecordType
 from pudi.metadata_write.index_defs import defined_index, write_definition
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
+from pudi.schema.arrays import one_array
 from pudi.task.index_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
 
@@ -205,7 +206,7 @@ class FileStatistics:
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
         """Return the statistics of the files that this commit didn't write."""
         fresh = pc.is_in(_pairs(names, "partition", "file"), value_set=_pairs(self.files, "partition", "file"))
-        names = names.filter(pc.invert(fresh)).combine_chunks()
+        names = one_array(names.filter(pc.invert(fresh)))
         return self._read(table, list(zip(*(names[side].to_pylist() for side in ("partition", "file")), strict=True)))
 
     def _read(self, table: MetadataTable, files: Sequence[tuple[str, str]]) -> pa.Table:
@@ -217,7 +218,7 @@ class FileStatistics:
         partitions, names = (pa.array(texts, pa.string()).take(every) for texts in zip(*files, strict=True))
         keys = column_stats_keys(columns, partitions, names)
         records = table.read(self.partition, keys=keys)
-        places = pc.index_in(records["key"].combine_chunks(), keys)
+        places = pc.index_in(one_array(records["key"]), keys)
         return stats_of_records(records, partitions.take(places))
 
 
@@ -259,7 +260,7 @@ def of_whole_partitions(stats: pa.Table, slices: Iterable[FileSlice], schema: pa
     counts = pc.is_in(_pairs(stats, "partition", "file"), value_set=_pairs(names, "partition", "file"))
     known = stats.filter(counts)
     whole = partition_stats(known, schema)
-    files = _counted(names["partition"].combine_chunks(), whole["partition"].combine_chunks())
+    files = _counted(one_array(names["partition"]), one_array(whole["partition"]))
     counted = _counted(_pairs(known, "partition", "column"), _pairs(whole, "partition", "column"))
     return whole.filter(pa.array(files == counted))
 
@@ -277,7 +278,7 @@ def _texts(values: Sequence[str]) -> pa.Array:
 
 def _pairs(rows: pa.Table, first: str, second: str) -> pa.Array:
     """Return two columns as one text, separated by a character that names don't have."""
-    return pc.binary_join_element_wise(rows[first].combine_chunks(), rows[second].combine_chunks(), "\0")
+    return pc.binary_join_element_wise(one_array(rows[first]), one_array(rows[second]), "\0")
 
 
 def _counted(values: pa.Array, wanted: pa.Array) -> npt.NDArray[np.int64]:

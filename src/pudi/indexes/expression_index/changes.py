@@ -29,6 +29,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
 from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.schema import avro_to_arrow
+from pudi.schema.arrays import joined_arrays
 from pudi.task import Engine, JobRunner
 from pudi.task.expression_values import (
     ExpressionResult,
@@ -272,7 +273,7 @@ def concat_changes(parts: Sequence[Changes]) -> Changes | None:
     if not parts:
         return None
     sides = ([part.keys for part in parts], [part.values for part in parts], [part.gone for part in parts])
-    keys, values, gone = (pa.concat_arrays(side) for side in sides)
+    keys, values, gone = (joined_arrays(side) for side in sides)
     return Changes(keys, values, gone)
 
 
