@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import sys
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--stock-spark", action="store_true", help="a session without Hudi, as a user has it")
 
 
+@functools.cache
 def _spark_version() -> str | None:
     try:
         return importlib.metadata.version("pyspark")

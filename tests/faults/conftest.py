@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let the tests of this folder be warned."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith("tests/faults/"):
             item.add_marker(pytest.mark.filterwarnings("ignore::pudi.metadata.MetadataWarning"))
