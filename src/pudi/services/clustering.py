@@ -138,7 +138,7 @@ class Clustering(PlannedService):
         if buckets is not None:
             plan = plan_buckets(target, timeline, buckets, slices)
         else:
-            busy = busy_groups(meta.store, timeline, log_compactions=True) | groups_aside(meta.storage)
+            busy = busy_groups(meta.store, timeline, log_compactions=True) | groups_aside(meta.storage, self.name)
             is_new = _unclustered(meta, timeline) if target.options.explicit(ClusteringOptions.single_group) else None
             most = target.write_options.max_file_size
             plan = plan_clustering(slices, options, busy=busy, max_file_size=most, is_new=is_new)

@@ -12,7 +12,7 @@ table version 6).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 
@@ -25,6 +25,7 @@ from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.rollback import repair
 from pudi.concurrency import busy_groups
+from pudi.concurrency.pending_plans import compacted_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError
 from pudi.filegroup import Replacements, compaction_plan
@@ -46,6 +47,7 @@ from pudi.plan.compaction import is_due, plan_compaction
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.services.backlog import compaction_backlog
 from pudi.services.service import Inline, Need, PlannedService, WritingRun
+from pudi.services.set_aside import groups_aside
 from pudi.services.target import ServiceTarget, free_time
 from pudi.task import FileJob
 from pudi.task.compact import CompactSpec, CompactTask, sizes_of
@@ -71,6 +73,7 @@ class Compaction(PlannedService):
     name = "compaction"
     action = Action.COMPACTION
     blocks = "cleaning of its log files, and archiving"
+    is_set_aside = True
 
     def inline(self, target: ServiceTarget) -> Inline:
         """Decide by the options of inline, async and scheduled compaction, in Hudi's order."""
@@ -139,7 +142,7 @@ class Compaction(PlannedService):
         plan = plan_compaction(
             meta.view(timeline, sizes=not target.is_metadata).all_slices(),
             options,
-            busy=busy_groups(meta.store, timeline, log_compactions=False),
+            busy=busy_groups(meta.store, timeline, log_compactions=False) | self._aside(target),
             max_file_size=target.write_options.max_file_size,
             today=date.min if target.is_metadata else _today(meta),  # its strategy takes all partitions
         )
@@ -151,6 +154,13 @@ class Compaction(PlannedService):
             return None
         own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
         return free_time(target.meta, timeline, own[-1], _SUFFIX) if own else None
+
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+        """Return the file groups that the plan merges."""
+        return compacted_groups(target.meta.store, instant)
+
+    def _aside(self, target: ServiceTarget) -> set[tuple[str, str]]:
+        return set() if target.is_metadata else groups_aside(target.meta.storage, self.name)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
         """See `PlannedService.open`."""

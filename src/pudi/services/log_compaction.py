@@ -87,7 +87,7 @@ class LogCompaction(Compaction):
         """Plan the slices with many log files or blocks, except those under another plan."""
         meta = target.meta
         slices = meta.view(timeline, sizes=not target.is_metadata).all_slices()
-        busy = busy_groups(meta.store, timeline, log_compactions=True)
+        busy = busy_groups(meta.store, timeline, log_compactions=True) | self._aside(target)
         if not target.is_metadata:  # their keys must be found in log files that are known to be late
             busy |= late_logs(meta.store, timeline, slices).keys()
         plan = plan_log_compaction(

@@ -31,7 +31,7 @@ from pudi.services import async_services, registry
 from pudi.services.compaction import Compaction
 from pudi.services.failures import clear_failure, is_resting, note_outcome, read_failure
 from pudi.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
-from pudi.services.set_aside import setting_aside, take_back
+from pudi.services.set_aside import not_aside, setting_aside, take_back
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -91,6 +91,8 @@ def run(
         ConflictError: another process runs the plan.
         Errors as of `schedule` and `run_instant`.
     """
+    if not when_due and _sets_aside(service, target):
+        take_back(target.meta.storage, service.name)
     last = _run_plans(service, target, timeline)
     instant = schedule(service, target, when_due=when_due)
     if instant is not None:
@@ -104,7 +106,7 @@ def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timelin
     service.check(target)
     sweep(target.meta, target.write_options)
     last = None
-    for pending in _pending(timeline or target.load_timeline(), [service]):
+    for pending in _not_aside(service, target, _pending(timeline or target.load_timeline(), [service])):
         if is_available(target.meta, pending, target.write_options):
             last = run_instant(service, target, pending) or last
     return last
@@ -115,8 +117,6 @@ def run_on_request(service: PlannedService, target: ServiceTarget, *, when_due: 
 
     Arguments, result and errors as of `run`.
     """
-    if service.is_set_aside and not when_due:
-        take_back(target.meta.storage)
     done = run(service, target, when_due=when_due)
     if read_failure(target.meta.storage, service.name) is not None:
         clear_failure(target, service.name)
@@ -143,6 +143,8 @@ def run_pending(
         plans = _pending(target.load_timeline(), [service]) if services is None or service.name in services else []
         for instant in plans if instants is None else [each for each in plans if each.requested in instants]:
             service.check(target)
+            if _sets_aside(service, target):
+                take_back(target.meta.storage, service.name)
             if is_available(target.meta, instant, target.write_options):
                 result = run_instant(service, target, instant)
                 if result is not None:
@@ -265,7 +267,7 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
 
     One that runs beside writes only begins here.
     """
-    pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
+    pending = _not_aside(service, target, _pending(timeline, [service])) if isinstance(service, PlannedService) else []
     how = service.inline(target)
     if how is Inline.SCHEDULE and pending:
         return False
@@ -327,6 +329,15 @@ def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[I
     return [instant for service in services for instant in timeline.of(service.action, *PENDING)]
 
 
+def _sets_aside(service: PlannedService, target: ServiceTarget) -> bool:
+    return service.is_set_aside and not target.is_metadata
+
+
+def _not_aside(service: PlannedService, target: ServiceTarget, plans: list[Instant]) -> list[Instant]:
+    """Return the pending plans of a service that automatic runs don't pass over."""
+    return not_aside(target.meta.storage, plans) if _sets_aside(service, target) else plans
+
+
 def _abort_obsolete(target: ServiceTarget) -> None:
     """Abort the obsolete plans of all services."""
     timeline = target.load_timeline()
@@ -371,10 +382,10 @@ class _Execution:
     meta: MetaClient
 
     def run(self, instant: Instant) -> CommitResult:
-        if not self.service.is_set_aside:
+        if not _sets_aside(self.service, self.target):
             return self._run(instant)
         groups = partial(self.service.groups_of, self.target, instant)
-        with setting_aside(self.meta, instant, groups, self.target.write_options):
+        with setting_aside(self.meta, instant, self.service.name, groups, self.target.write_options):
             return self._run(instant)
 
     def _run(self, instant: Instant) -> CommitResult:

@@ -210,7 +210,7 @@ class PlannedService(TableService):
     Attributes:
         action: the action of its instants.
         blocks: what waits while an instant of the action is pending, as `Table.doctor` says it.
-        is_set_aside: whether a plan that fails again and again is rolled back, since writers wait for it.
+        is_set_aside: whether a plan of a data table that fails again and again is set aside (`set_aside`).
     """
 
     action: Action

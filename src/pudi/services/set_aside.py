@@ -1,8 +1,10 @@
-"""Set a clustering aside whose plan fails again and again: it must not block writers of its file groups for good.
+"""Set a plan aside that fails again and again: it must not keep writers, or the service itself, from the rest for good.
 
-A failed run is noted by its plan. The third failure in the same way rolls the plan back; automatic clusterings then
-leave its file groups out, until a user asks for a clustering. Failures that pass, of the storage or the engine, don't
-count. The notes are files of pudi's own below `.hoodie`; a lost one costs three attempts.
+A failed run is noted by its plan. The third failure in the same way rolls the plan back; automatic runs of the service
+then leave out the file group that the error names, or all of the plan, until a user asks for the service. Below version
+8 the plan of a compaction stays pending, since log files are named by it: automatic runs then pass it over. Failures
+that pass, of the storage or the engine, don't count. The notes are files of pudi's own below `.hoodie`; a lost one
+costs three attempts.
 """
 
 from __future__ import annotations
@@ -10,18 +12,18 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.lease import is_available
-from pudi.commit.rollback import roll_back
+from pudi.commit.rollback import abort, roll_back
 from pudi.config import WriteOptions
 from pudi.context import Storage
 from pudi.errors import ConflictError, NotFoundError, PudiError, cause_text
-from pudi.format import SET_ASIDE_DIR, MaxBytes, set_aside_path
-from pudi.timeline import Instant
+from pudi.format import SET_ASIDE_DIR, Action, MaxBytes, parse_data_file, set_aside_path
+from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +31,10 @@ _TIMES = 3
 """Failures in the same way after which a plan is set aside."""
 _NAMES = re.compile(r"[0-9a-f]{8}[0-9a-f-]*|\d+")
 """Parts of messages that differ from run to run: ids, times, numbers."""
+_CALLS = {"clustering": "Table.cluster()", "log_compaction": "Table.compact(log_compaction=True)"}
+_COMPACT = "Table.compact()"
+_Group = tuple[str, str]
+"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +43,32 @@ class FailedPlan:
 
     Attributes:
         instant: its requested time.
+        service: the service's name.
         error: the last error.
         times: the number of failures in the same way, one after the other.
-        groups: partition and file id of the file groups that it named, once it's set aside.
+        groups: the file groups that it names; of a plan that was set aside those that are left out.
+        is_aside: whether it was set aside.
+        stays: whether it's pending all the same.
     """
 
     instant: str
+    service: str
     error: str
     times: int
-    groups: tuple[tuple[str, str], ...] = ()
+    groups: tuple[_Group, ...] = ()
+    is_aside: bool = False
+    stays: bool = False
 
-    @property
-    def is_aside(self) -> bool:
-        """Whether the plan was rolled back, and its file groups are left out."""
-        return bool(self.groups)
+    def __str__(self) -> str:
+        done = "is passed over" if self.stays else "was rolled back"
+        first = f", beginning with {self.groups[0][1]} of partition {self.groups[0][0]!r}" if self.groups else ""
+        count = "its file group" if len(self.groups) == 1 else f"{len(self.groups)} file groups"
+        waits = "; cleaning of its files and archiving wait for it" if self.stays else ""
+        return (
+            f"the {self.service} {self.instant} failed {self.times} times in the same way and was set aside: its plan "
+            f"{done}, and automatic runs leave {count} out{first}{waits}. Remove the cause and run "
+            f"{_CALLS.get(self.service, _COMPACT)}, which takes them again. The error: {self.error}"
+        )
 
 
 def failed_plans(storage: Storage) -> list[FailedPlan]:
@@ -60,27 +78,41 @@ def failed_plans(storage: Storage) -> list[FailedPlan]:
     return [plan for plan in found if plan is not None]
 
 
-def groups_aside(storage: Storage) -> set[tuple[str, str]]:
-    """Return the file groups that automatic clusterings leave out."""
-    return {group for plan in failed_plans(storage) for group in plan.groups}
+def plans_aside(storage: Storage, timeline: Timeline) -> list[FailedPlan]:
+    """Return the plans that are set aside, oldest first; one that stays only until somebody ran it."""
+    aside = [plan for plan in failed_plans(storage) if plan.is_aside]
+    return [plan for plan in aside if not plan.stays or timeline.is_pending(plan.instant)]
 
 
-def take_back(storage: Storage) -> None:
-    """Let clusterings take all file groups again."""
+def groups_aside(storage: Storage, service: str) -> set[_Group]:
+    """Return the file groups that automatic runs of a service leave out."""
+    aside = [plan for plan in failed_plans(storage) if plan.is_aside and plan.service == service and not plan.stays]
+    return {group for plan in aside for group in plan.groups}
+
+
+def not_aside(storage: Storage, plans: Sequence[Instant]) -> list[Instant]:
+    """Return the pending plans that automatic runs don't pass over."""
+    aside = {plan.instant for plan in failed_plans(storage) if plan.is_aside} if plans else set()
+    return [plan for plan in plans if plan.requested not in aside]
+
+
+def take_back(storage: Storage, service: str) -> None:
+    """Let a service take all file groups again."""
     for plan in failed_plans(storage):
-        if plan.is_aside:
+        if plan.is_aside and plan.service == service:
             storage.delete([set_aside_path(plan.instant)])
 
 
 @contextmanager
 def setting_aside(
-    meta: MetaClient, plan: Instant, groups: Callable[[], Collection[tuple[str, str]]], options: WriteOptions
+    meta: MetaClient, plan: Instant, service: str, groups: Callable[[], Collection[_Group]], options: WriteOptions
 ) -> Iterator[None]:
-    """Note the failure of a run of a plan; after the third in the same way roll the plan back.
+    """Note the failure of a run of a plan; set it aside after the third in the same way.
 
     Args:
         meta: the table.
         plan: the pending plan.
+        service: the service's name.
         groups: returns the file groups that it names.
         options: the failed-writes policy, and the heartbeat's limits.
     """
@@ -92,8 +124,10 @@ def setting_aside(
         if isinstance(error, PudiError) and error.retryable:
             raise
         with _unless_it_fails(meta, plan):
-            if _note(meta, plan, error, groups) and roll_back_plan(meta, plan, options):
-                _tell(error, plan)
+            noted = _noted(meta, plan, service, error, sorted(groups()))
+            meta.storage.put(set_aside_path(plan.requested), json.dumps(asdict(noted)).encode())
+            if noted.is_aside and (noted.stays or roll_back_plan(meta, plan, options)):
+                _tell(error, noted)
         raise
 
 
@@ -103,26 +137,46 @@ def roll_back_plan(meta: MetaClient, plan: Instant, options: WriteOptions) -> bo
         current = meta.store.load().find(plan.requested, plan.action)
         if current is None or current.is_completed or not is_available(meta, current, options):
             return False
-        roll_back(meta, current)
+        if current.action is Action.COMPACTION:
+            abort(meta, current, dead=True)  # a rollback would keep the plan, as in Hudi
+        else:
+            roll_back(meta, current)
     return True
 
 
-def _note(meta: MetaClient, plan: Instant, error: Exception, groups: Callable[[], Collection[tuple[str, str]]]) -> bool:
-    """Note a failure; return whether the plan is to be set aside."""
-    text, before = cause_text(error), _read(meta.storage, plan.requested)
-    same = before is not None and _NAMES.sub("#", before.error) == _NAMES.sub("#", text)
-    times = before.times + 1 if same and before is not None else 1
+def _noted(meta: MetaClient, plan: Instant, service: str, error: Exception, groups: list[_Group]) -> FailedPlan:
+    """Return the note of a failure; a plan that was made anew for some file groups has failed as often as theirs."""
+    text, times = cause_text(error), 1
+    for before in failed_plans(meta.storage):
+        again = before.instant == plan.requested or (
+            before.service == service and not before.is_aside and not set(groups).isdisjoint(before.groups)
+        )
+        if again and _NAMES.sub("#", before.error) == _NAMES.sub("#", text):
+            times = max(times, before.times + 1)
+        if again and before.instant != plan.requested:
+            meta.storage.delete([set_aside_path(before.instant)])
     aside = times >= _TIMES
-    noted = FailedPlan(plan.requested, text, times, tuple(sorted(groups())) if aside else ())
-    meta.storage.put(set_aside_path(plan.requested), json.dumps(asdict(noted)).encode())
-    return aside
+    stays = aside and plan.action is Action.COMPACTION and meta.store.rules.logs_name_their_slice
+    if aside and not stays:
+        groups = _named(error, groups) or groups
+    return FailedPlan(plan.requested, service, text, times, tuple(groups), aside, stays)
 
 
-def _tell(error: Exception, plan: Instant) -> None:
+def _named(error: Exception, groups: list[_Group]) -> list[_Group]:
+    """Return the file group whose file an error names."""
+    partition, _, name = (getattr(error, "path", None) or "").rpartition("/")
+    with suppress(PudiError):
+        parsed = parse_data_file(name)
+        return [] if parsed is None else [group for group in groups if group == (partition, parsed.file_id)]
+    return []
+
+
+def _tell(error: Exception, plan: FailedPlan) -> None:
     if isinstance(error, PudiError):
+        done = "is passed over" if plan.stays else "was rolled back"
         error.message += (
-            f". The plan {plan.requested} failed {_TIMES} times in this way and was rolled back; automatic clusterings "
-            "leave its file groups out, Table.cluster() takes them again"
+            f". The plan {plan.instant} failed {plan.times} times in this way and {done}; automatic runs of the "
+            f"{plan.service} leave its file groups out, {_CALLS.get(plan.service, _COMPACT)} takes them again"
         )
 
 
@@ -135,8 +189,11 @@ def _unless_it_fails(meta: MetaClient, plan: Instant) -> Iterator[None]:
 
 
 def _read(storage: Storage, instant: str) -> FailedPlan | None:
-    with suppress(NotFoundError, ValueError, KeyError, TypeError, RecursionError):
+    with suppress(NotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         fields = json.loads(storage.read(set_aside_path(instant), MaxBytes.NOTE))
         groups = tuple((str(partition), str(file_id)) for partition, file_id in fields["groups"])
-        return FailedPlan(instant, str(fields["error"]), int(fields["times"]), groups)
+        aside, stays = (bool(fields[name]) for name in ("is_aside", "stays"))
+        return FailedPlan(
+            instant, str(fields["service"]), str(fields["error"]), int(fields["times"]), groups, aside, stays
+        )
     return None

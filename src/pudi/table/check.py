@@ -18,6 +18,7 @@ from pudi.indexes import registry
 from pudi.indexes.checking import CheckRun, Difference, IndexCheck, Listed
 from pudi.metadata import MetadataTable, files_listed
 from pudi.services.failures import failures
+from pudi.services.set_aside import plans_aside
 from pudi.storage import StorageBelow
 from pudi.table.check_files import copied_files, listing_differences, lost_files, lost_instants
 from pudi.task import Engine
@@ -148,6 +149,8 @@ class _Check:
             for each in failures(storage).values():
                 if each.times > 1:
                     yield Difference(SERVICES, "", f"the {each.service} of the {on} {each}")
+        for plan in plans_aside(self.meta.storage, self.timeline):
+            yield Difference(SERVICES, "", str(plan))
 
 
 def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:

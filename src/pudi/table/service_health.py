@@ -12,7 +12,7 @@ from pudi.engine.local import LocalEngine
 from pudi.errors import PudiError
 from pudi.services import registry
 from pudi.services.failures import failures
-from pudi.services.set_aside import failed_plans
+from pudi.services.set_aside import plans_aside
 from pudi.services.target import ServiceTarget
 from pudi.table.diagnosis import Advice, Diagnosis, FailingService, Level, ServiceBacklog
 from pudi.upgrade.maintenance import METADATA_TABLE, TABLE
@@ -59,15 +59,8 @@ def failing_services(target: ServiceTarget) -> Iterator[FailingService]:
 
 def advice_on_plans(meta: MetaClient) -> Iterator[Advice]:
     """Return what to do about plans that were set aside after failures."""
-    for plan in failed_plans(meta.storage):
-        if plan.is_aside:
-            yield Advice(
-                Level.WARNING,
-                f"the clustering {plan.instant} failed {plan.times} times in the same way and was set aside: its plan "
-                f"was rolled back, and automatic clusterings leave its {len(plan.groups)} file groups out, beginning "
-                f"with {plan.groups[0][1]} of partition {plan.groups[0][0]!r}. Remove the cause and run "
-                f"Table.cluster(), which takes them again. The error: {plan.error}",
-            )
+    for plan in plans_aside(meta.storage, meta.store.load()):
+        yield Advice(Level.WARNING, str(plan))
 
 
 def advice_on_services(found: Diagnosis) -> Iterator[Advice]:

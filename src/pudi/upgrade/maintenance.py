@@ -28,6 +28,7 @@ from pudi.services.failures import ServiceFailure, clear_failure, failures, is_r
 from pudi.services.orphans import find_orphans, remove_orphans
 from pudi.services.runner import PENDING, run, run_instant
 from pudi.services.service import DirectService, PlannedService, TableService
+from pudi.services.set_aside import not_aside, plans_aside
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
 from pudi.timeline import Instant
@@ -200,6 +201,9 @@ class _Work:
         for service in registry.SERVICES:
             if service.name not in broken:
                 self._run_due(service, target, name, noted.get(service.name))
+        if not target.is_metadata:
+            for plan in plans_aside(target.meta.storage, target.load_timeline()):
+                self._say(MaintenanceStep(plan.service, name, Outcome.FAILED, str(plan), plan.instant))
 
     def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> bool:
         """Run one step; after an error the others run too. Return whether it succeeded."""
@@ -230,7 +234,8 @@ class _Work:
     ) -> bool:
         """Run the pending plans of a service; return whether none failed and the service doesn't rest."""
         whole, before = True, noted.get(service.name)
-        for pending in target.load_timeline().of(service.action, *PENDING):
+        plans = target.load_timeline().of(service.action, *PENDING)
+        for pending in plans if target.is_metadata else not_aside(target.meta.storage, plans):
             if not is_available(target.meta, pending, target.write_options):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))
             elif target.is_metadata and holds_newest(target, target.load_timeline(), pending):
