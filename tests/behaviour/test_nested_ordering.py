@@ -20,23 +20,24 @@ SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("a", pa.struct([("c", pa.string()), ("b", pa.int64()), ("d", pa.struct([("e", pa.int64())]))])),
         ("v", pa.string()),
+        ("_hoodie_is_deleted", pa.bool_()),
     ]
 )
 NO_STRUCT = object()
 AVRO = {"hoodie.logfile.data.block.format": "avro"}
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
 MOVES = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
-PARTIAL = {"hoodie.spark.sql.merge.into.partial.updates": "true"}
+PARTIAL = {"pudi.update.partial": "true"}
 CHANGES = {"hoodie.table.cdc.enabled": "true"}
 
 
 def rows(*given: tuple[int, Any, str], p: str = "p") -> pa.Table:
-    """Records of id, ordering value and text; a column and two fields of a struct hold the ordering value."""
+    """Records of id, ordering value and text; a column and two fields of a struct hold the value. `gone` deletes."""
     made = []
     for key, order, text in given:
         value = None if order is NO_STRUCT else order
         inside = None if order is NO_STRUCT else {"c": text, "b": value, "d": {"e": value}}
-        made.append({"id": key, "p": p, "ts": value, "a": inside, "v": text})
+        made.append({"id": key, "p": p, "ts": value, "a": inside, "v": text, "_hoodie_is_deleted": text == "gone"})
     return pa.Table.from_pylist(made, schema=SCHEMA)
 
 
@@ -132,6 +133,10 @@ def test_every_verb_orders_by_it(
         return verb.when_matched_update().when_not_matched_insert().execute()
 
     pair.do(merge)
+    pair.upsert((1, 4, "gone"), (2, 6, "gone"), (21, 7, "gone"))  # the first is late
+    pair.upsert((2, 5, "late"))
+    del expected[2]
+    expected |= {2: "late"} if kind == "cow" else {}
     pair.do(lambda table: table.update({"v": "'changed'"}, where="id = 9"))
     del expected[0]
     expected |= {7: "merged", 9: "changed", 20: "first"}
@@ -195,10 +200,13 @@ def test_its_column_stays_and_keeps_its_type(tmp_path: Path) -> None:
     ("kind", "ordering", "reads"), [("cow", "a.b", True), ("mor", "a.b", False), ("mor", "ts", True)]
 )
 def test_the_doctor_names_who_merges_otherwise(tmp_path: Path, kind: str, ordering: str, reads: bool) -> None:
-    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering=ordering, table_type=kind)
-    found = {each.who: each for each in table.doctor().access}["hudi-rs 0.5"]
-    assert found.reads is reads
-    assert reads or "an ordering field inside of a struct" in found.why
+    older = {"hoodie.write.table.version": "6"}
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering=ordering, table_type=kind, options=older)
+    found = {each.who.removeprefix("Apache Hudi "): each for each in table.doctor().access}
+    for who in ("hudi-rs 0.5", "0.15"):
+        assert found[who].reads is reads
+        assert reads or "an ordering field inside of a struct" in found[who].why
+    assert found["1.0"].reads
 
 
 def _renamed_ordering(folder: Path, ordering: str) -> pudi.Table:

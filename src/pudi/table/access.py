@@ -41,6 +41,8 @@ _LACKS_NAME = (
     f"files, and deletes there fail; the next write by pudi adds {TableConfig.ordering.aliases[0]}"
 )
 _FLAT_ORDER = "it doesn't heed an ordering field inside of a struct: late records win in log files (tried)"
+_MISORDERS = frozenset({_ONE_ORDERING, _LACKS_NAME, _FLAT_ORDER})
+"""Limits under which log files are merged wrongly, or not at all."""
 _NEWEST = {_ZERO: 6, _ONE: 8, _NEW: 9}
 
 
@@ -71,8 +73,8 @@ def readers(config: TableConfig, options: Options, table: str) -> Iterator[Acces
         if config.base_file_format != "PARQUET":
             known, reason = False, _BY_SPARK.format(config.base_file_format)
             limit = None
-        reads = known and not (limit in {_ONE_ORDERING, _LACKS_NAME} and config.table_type == MERGE_ON_READ)
-        spoils = limit in {_ONE_ORDERING, _WITHOUT_NAME, _LACKS_NAME}
+        reads = known and not (limit in _MISORDERS and config.table_type == MERGE_ON_READ)
+        spoils = limit in {*_MISORDERS, _WITHOUT_NAME}
         said = "; ".join(text for text in (limit, "" if spoils else reason) if text)
         yield Access(who, reads, known and config.version in written and not spoils, said)
     yield _hudi_rs(config)
@@ -90,8 +92,17 @@ def _limit(config: TableConfig, who: str) -> str | None:
         return _WITHOUT_NAME
     if TableConfig.ordering.aliases[0] in missing_names(config.raw):
         return _LACKS_NAME
-    by_order = config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
-    return _BACK_AGAIN if by_order and who == _ZERO else None
+    if who != _ZERO or not _orders_logs(config):
+        return None
+    return _FLAT_ORDER if _lies_in_struct(config) else _BACK_AGAIN
+
+
+def _orders_logs(config: TableConfig) -> bool:
+    return config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
+
+
+def _lies_in_struct(config: TableConfig) -> bool:
+    return any("." in name for name in config.ordering_fields)
 
 
 def _allowed(check: Callable[[], None]) -> tuple[bool, str]:
@@ -108,8 +119,7 @@ def _hudi_rs(config: TableConfig) -> Access:
         return Access(who, False, False, f"it doesn't read base files of the format {config.base_file_format}")
     if config.version not in {6, 8, 9}:
         return Access(who, False, False, f"it doesn't know version {config.version}")
-    by_order = config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
-    if by_order and any("." in name for name in config.ordering_fields):
+    if _orders_logs(config) and _lies_in_struct(config):
         return Access(who, False, False, _FLAT_ORDER)
     return Access(who, True, False, "it only reads, and it can't read timestamps without a time zone")
 

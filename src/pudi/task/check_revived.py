@@ -14,7 +14,7 @@ from pudi.filegroup import FileSlice, read_log_blocks
 from pudi.format.log_block import BlockKind
 from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.plan import ReadPlan
-from pudi.schema import RECORD_KEY
+from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
@@ -56,7 +56,7 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
     newer = [versions for versions in parts if versions is not None]
     if not newer:
         return none
-    slices = MergedSlices(storage, replace(merging, rule=rule), plan.schema, plan.history)
+    slices = MergedSlices(storage, replace(merging, rule=rule), with_meta_fields(plan.schema), plan.history)
     found = [none]
     for part in slices.parts(
         replace(file_slice, logs=()), [RECORD_KEY, *(name for name in target.names if name != RECORD_KEY)]
