@@ -20,7 +20,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
-from pudi.commit import commit_steps
+from pudi.commit import transaction
 from pudi.commit.lease import ServiceLease, lease, revert_to_requested
 from pudi.commit.rollback import abort, resume, roll_back
 from pudi.commit.rollback_plan import plan_of_pending
@@ -374,7 +374,7 @@ def test_a_file_whose_marker_goes_with_its_rollback_is_deleted(root: str, kind: 
 
     log = _log_of_upsert(root)
     written = next(n for n, (made, path) in enumerate(log, 1) if made == "create" and not path.startswith(".hoodie"))
-    reconcile = commit_steps.reconcile_markers
+    reconcile = transaction.reconcile_markers
 
     def reconciles(*arguments: Any) -> None:
         reconcile(*arguments)
@@ -443,7 +443,7 @@ def test_of_two_base_files_with_one_instant_the_one_that_the_commit_names_counts
 def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
     create(root, "mor", hoodie__write__table__version="6")
     compacting = {"hoodie.metadata.compact.max.delta.commits": "1", "hoodie.write.table.version": "6"}
-    reconcile = commit_steps.reconcile_markers
+    reconcile = transaction.reconcile_markers
 
     left = [1]
 

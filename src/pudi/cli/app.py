@@ -9,22 +9,16 @@ import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.cli.catalogs import sync
-from pudi.cli.changes import changes
 from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
-from pudi.cli.health import check, doctor, maintain, repair
-from pudi.cli.imports import export, import_table
+from pudi.cli.exchange import export, import_table, sync
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.ingest import ingest
+from pudi.cli.maintenance import check, doctor, forget, maintain, repair, run_ttl, services
 from pudi.cli.mergers import register
-from pudi.cli.overview import files, history
-from pudi.cli.progress import progress_bars
-from pudi.cli.recovery import restore, rollback, savepoint
-from pudi.cli.retention import forget, run_ttl
-from pudi.cli.rows import head
-from pudi.cli.services import services
-from pudi.cli.show import show
-from pudi.cli.versions import upgrade
+from pudi.cli.output import progress_bars
+from pudi.cli.overview import files, history, show
+from pudi.cli.recovery import restore, rollback, savepoint, upgrade
+from pudi.cli.rows import changes, head
 from pudi.context.lazy import lazy_module
 from pudi.version import __version__
 

@@ -10,7 +10,7 @@ from rich.table import Table as Report
 
 import pudi
 from pudi.cli.common import console
-from pudi.cli.reports import add
+from pudi.cli.output import add
 
 if TYPE_CHECKING:
     from pudi.indexing.index_request import IndexInfo, IndexRequest

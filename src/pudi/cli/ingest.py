@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pudi.cli.common import SourceOption, StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
-from pudi.cli.imports import split
+from pudi.cli.exchange import split
 from pudi.cli.mergers import imported_transform, register
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError

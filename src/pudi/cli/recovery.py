@@ -1,4 +1,4 @@
-"""Commands that take commits back: savepoint, rollback and restore."""
+"""Commands that bring a table back to an earlier commit, or to another version."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, counted, errors, opened, pairs, say
+from pudi.config.table_options import NEWEST_VERSION
 
 
 class SavepointVerb(str, Enum):
@@ -93,3 +94,32 @@ def _confirm(sure: bool, question: str) -> None:
 
 def _report(done: Any, as_json: bool) -> None:
     say(json.dumps(asdict(done)) if as_json else str(done))
+
+
+def upgrade(
+    path: Path,
+    to: Annotated[int, typer.Option(help="The version: 6, 8 or 9.")] = NEWEST_VERSION,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Go on although the version can't keep all that the table has.")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Bring a table to another version, upwards or downwards; shows the steps, and asks first."""
+    with errors():
+        table = opened(path, storage_option)
+        options = pairs("--option", option)
+        found = table.upgrade(to, dry_run=True, options=options)
+        if not as_json:
+            say(str(found))
+        if found.steps and not dry_run:
+            if not (yes or as_json):
+                typer.confirm(f"Bring {path} to version {to}? No writer may run meanwhile.", abort=True)
+            found = table.upgrade(to, accept_loss=accept_loss, options=options)
+            if not as_json:
+                typer.echo(f"the table is of version {to}")
+        if as_json:
+            typer.echo(json.dumps(asdict(found)))

@@ -1,4 +1,4 @@
-"""Keep the instant of a running action alive, and undo the action if it fails; find out whether other writers live."""
+"""Keep the instant of a running action alive, and undo the action if it fails; find out which other writers live."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from contextlib import contextmanager, suppress
 from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.meta_client import MetaClient
 from pudi.concurrency import Heartbeat, Liveness, liveness
-from pudi.config import WriteOptions
+from pudi.config import LockSettings, Options, WriteOptions
 from pudi.errors import NotFoundError, PudiError
 from pudi.filegroup import Markers
-from pudi.timeline import Instant
+from pudi.filegroup.early_detection import EarlyDetection
+from pudi.format import Action, State
+from pudi.timeline import Instant, Timeline, TimelinePlace
 
 
 @contextmanager
@@ -78,3 +80,33 @@ def last_touched_ms(meta: MetaClient, instant: Instant) -> int:
 def _stop(hearts: Sequence[Heartbeat]) -> None:
     for heart in hearts:
         heart.stop(delete=False)
+
+
+_WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
+
+
+def living_writes(meta: MetaClient, options: WriteOptions, timeline: Timeline) -> list[str]:
+    """Return the requested times of pending writes whose processes give signs of life."""
+    pending = [each for action in _WRITES for each in timeline.of(action, State.REQUESTED, State.INFLIGHT)]
+    return [
+        each.requested
+        for each in pending
+        if liveness_of(meta, each.requested, options, last_touched_ms(meta, each)) is Liveness.ALIVE
+    ]
+
+
+def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, requested: str) -> EarlyDetection | None:
+    """Return what tasks ask before they work on a file group; None without early detection.
+
+    Args:
+        meta: the table.
+        resolved: the writer's options.
+        seen: the timeline that the write was planned from.
+        requested: requested time of the write.
+    """
+    settings, options = LockSettings.of(resolved), WriteOptions.of(resolved)
+    if not settings.early_detection:
+        return None
+    alive = [each for each in living_writes(meta, options, meta.store.load()) if each < requested]
+    known = frozenset(each.requested for each in seen.commits) if settings.early_commits else None
+    return EarlyDetection(requested, tuple(alive), known, TimelinePlace.of(meta.store))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +12,6 @@ from pudi.client.meta_client import MetaClient
 from pudi.commit.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.commit.heartbeats import last_touched_ms, liveness_of
 from pudi.commit.revert_build import is_dead_building, revert_index_build
-from pudi.commit.rollback_backup import copy_instant
 from pudi.commit.rollback_plan import (
     WRITES,
     plan_of_completed,
@@ -24,11 +24,13 @@ from pudi.commit.rollback_plan import (
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.context import FileInfo
-from pudi.errors import BlockedError, NotSupportedError
+from pudi.errors import BlockedError, NotSupportedError, PudiError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import (
     HEARTBEAT_DIR,
+    HOODIE_DIR,
     Action,
+    MaxBytes,
     RollbackMetadata,
     RollbackPlan,
     State,
@@ -36,11 +38,39 @@ from pudi.format import (
     encode_rollback_metadata,
     encode_rollback_plan,
     heartbeat_path,
+    parse_instant_file,
     plan_run_path,
 )
 from pudi.metadata_write.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
+
+_log = logging.getLogger(__name__)
+
+_OTHERS = frozenset({Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE})
+"""Actions that may bear the requested time of a commit, and aren't rolled back."""
+
+
+def copy_instant(meta: MetaClient, requested: str) -> None:
+    """Copy what the timeline has of an instant, if the options ask for it. As in Hudi, a failed copy is only logged.
+
+    Args:
+        meta: the table.
+        requested: the instant's requested time.
+    """
+    if not meta.options[WriteOptions.keeps_rolled_back]:
+        return
+    folder = f"{HOODIE_DIR}/{meta.options[WriteOptions.rolled_back_folder]}"
+    for info in meta.storage.list_dir(meta.store.folder)[0]:
+        name = info.path.rpartition("/")[2]
+        file = parse_instant_file(name, meta.store.layout)
+        if file is None or file.requested != requested or file.action in _OTHERS:
+            continue
+        try:
+            meta.storage.put(f"{folder}/{name}", meta.storage.read(info.path, MaxBytes.INSTANT))
+        except PudiError as error:
+            _log.warning("table %s: %s wasn't copied before its rollback: %s", meta.storage.root, info.path, error)
+
 
 _RING_CHANGES = frozenset({Action.REPLACECOMMIT, Action.CLUSTERING})
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})

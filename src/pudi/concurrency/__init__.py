@@ -4,9 +4,8 @@ It decides about values and takes no lock. Begin with `conflicts`.
 """
 
 from pudi.concurrency.claims import Claim, Claimed, read_claims
-from pudi.concurrency.conflicts import ConflictCheck, TimelineBehindError
+from pudi.concurrency.conflicts import ConflictCheck, NonBlocking, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
-from pudi.concurrency.nonblocking import NonBlocking
 from pudi.concurrency.pending_plans import (
     busy_groups,
     closed_groups,

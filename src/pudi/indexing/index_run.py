@@ -20,8 +20,8 @@ from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.commit.heartbeats import keep_alive
-from pudi.commit.phases import Phases
 from pudi.commit.revert_build import complete_index, is_dead_building, revert_index_build
+from pudi.commit.transaction import Phases
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError

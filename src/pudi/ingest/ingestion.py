@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.client import CommitResult
-from pudi.commit.sole_progress import SoleProgress, is_gone
+from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.context import Context
 from pudi.engine import is_spark_frame

@@ -21,7 +21,7 @@ from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history
 from pudi.client.write_settings import file_options, writable_schema
 from pudi.commit.conditions import refuse_older_columns
-from pudi.commit.early import living_writes
+from pudi.commit.heartbeats import living_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.concurrency import busy_groups
 from pudi.config import (

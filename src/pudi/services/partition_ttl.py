@@ -19,14 +19,12 @@ from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.find_index import find_index, key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
 from pudi.client.meta_client import MetaClient
-from pudi.client.replaced_groups import delete_request, groups_by_partition
+from pudi.client.partitions import delete_request, groups_by_partition
 from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
-from pudi.commit.commit_steps import build_commit_metadata
 from pudi.commit.conditions import NoConflict, SchemaSeen, SchemaUnchanged
-from pudi.commit.frame import Completion, complete_action, pending
-from pudi.commit.phases import Phases
 from pudi.commit.rollback import repair
+from pudi.commit.transaction import Completion, Phases, build_commit_metadata, complete_action, pending
 from pudi.concurrency import ConflictCheck, busy_groups
 from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError

@@ -18,10 +18,9 @@ from pudi.client.after_commit import CLEAN_UP, METADATA_TABLE, after_commit, bef
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.commit.conditions import LeaseHeld
-from pudi.commit.frame import Completion, complete_action
 from pudi.commit.lease import PlanTakenError, ServiceLease, is_available, lease
-from pudi.commit.phases import Phases
 from pudi.commit.rollback import abort, finish_rollbacks, refuse_pending_restore, sweep
+from pudi.commit.transaction import Completion, Phases, complete_action
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata, State

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from pudi.client import CommitResult
-from pudi.commit.sole_progress import SoleProgress
+from pudi.commit.conditions import SoleProgress
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError

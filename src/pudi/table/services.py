@@ -14,7 +14,7 @@ from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
 
 if TYPE_CHECKING:
-    from pudi.client import partitions_where as choosing
+    from pudi.client import partitions as choosing
     from pudi.indexing import index_request, indexing
     from pudi.services import archive as archiving
     from pudi.services import async_services, registry, runner, target
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pudi.table import repair as repair_verb
     from pudi.upgrade import maintenance
 else:
-    choosing = lazy_module("pudi.client.partitions_where")
+    choosing = lazy_module("pudi.client.partitions")
     index_request = lazy_module("pudi.indexing.index_request")
     indexing = lazy_module("pudi.indexing.indexing")
     async_services = lazy_module("pudi.services.async_services")

@@ -30,16 +30,16 @@ from pudi.table.versions import VersionVerbs
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
-    from pudi.client import added_partitions as added_action
-    from pudi.client import partitions_where as choosing
-    from pudi.commit.sole_progress import SoleProgress
+    from pudi.client import partitions as added_action
+    from pudi.client import partitions as choosing
+    from pudi.commit.conditions import SoleProgress
     from pudi.writes import change_where as change_action
     from pudi.writes import replace_partitions as replace_action
     from pudi.writes import write_records as records_action
 else:
-    added_action = lazy_module("pudi.client.added_partitions")
+    added_action = lazy_module("pudi.client.partitions")
     change_action = lazy_module("pudi.writes.change_where")
-    choosing = lazy_module("pudi.client.partitions_where")
+    choosing = lazy_module("pudi.client.partitions")
     records_action = lazy_module("pudi.writes.write_records")
     replace_action = lazy_module("pudi.writes.replace_partitions")
 

@@ -19,7 +19,7 @@ from pudi.table.base import VerbGroup
 from pudi.task import Engine, InputSpec
 
 if TYPE_CHECKING:
-    from pudi.client import added_partitions as added_action
+    from pudi.client import partitions as added_action
     from pudi.engine.spark import engine as spark_engine
     from pudi.engine.spark import small as spark_small
     from pudi.indexing import build_by_options
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pudi.writes import merge as merge_action
     from pudi.writes import replace_partitions as replace_action
 else:
-    added_action = lazy_module("pudi.client.added_partitions")
+    added_action = lazy_module("pudi.client.partitions")
     build_by_options = lazy_module("pudi.indexing.build_by_options")
     change_action = lazy_module("pudi.writes.change_where")
     merge_action = lazy_module("pudi.writes.merge")

@@ -15,9 +15,8 @@ from pudi.client.result import CommitResult
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history, refuse_ids_of_path_columns
 from pudi.commit.conditions import NothingCommitted
-from pudi.commit.frame import Completion, complete_action, pending
-from pudi.commit.phases import Phases
 from pudi.commit.rollback import repair
+from pudi.commit.transaction import Completion, Phases, complete_action, pending
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, SyncOptions, WriteOptions, check_consistent, check_writable
 from pudi.context.lazy import lazy_module

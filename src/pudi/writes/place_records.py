@@ -26,9 +26,9 @@ from pudi.task import KeySearch
 from pudi.task.late_keys import LateKeys, late_logs
 from pudi.task.live_keys import LiveKeys
 from pudi.task.tag import lookups_in
-from pudi.writes.insert_policy import adds_new_only, without_known
-from pudi.writes.nonblocking import finds_groups_late
+from pudi.writes.concurrency_modes import finds_groups_late
 from pudi.writes.write_recipe import Placement, WriteSnapshot
+from pudi.writes.write_rules import adds_new_only, without_known
 
 
 def place_by_key(write: WriteSnapshot, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:

@@ -1,11 +1,13 @@
-"""Check what a write needs outside of its table, by options and engine, before any work is done."""
+"""Check what a write needs, and state properties under earlier names, before any work is done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pudi.client.meta_client import MetaClient
-from pudi.config import Options, SyncOptions
+from pudi.client.properties import update_properties
+from pudi.config import Options, SyncOptions, TableConfig
+from pudi.config.older_names import missing_names
 from pudi.context import ServiceLock
 from pudi.context.lazy import lazy_module
 from pudi.hooks.measure import check_reporter
@@ -44,3 +46,14 @@ def check_services_around(meta: MetaClient, options: Options) -> None:
     check_reporter(meta)
     if isinstance(meta.lock, ServiceLock):
         meta.lock.check_ready()
+
+
+def state_older_names(meta: MetaClient) -> None:
+    """Add the names that a table of version 6 or 8 lacks, which Hudi 1.2 or an earlier pudi made."""
+    if not missing_names(meta.config.raw):
+        return
+    with meta.lock:
+        meta.reload()
+        if missing_names(meta.config.raw):
+            changed = update_properties(meta.storage, meta.context, dict)
+            meta.update_config(TableConfig.parse(changed, table=meta.storage.root))

@@ -14,14 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client.added_partitions import not_yet_dropped, partition_paths
 from pudi.client.hash_rings import renewed_index
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
-from pudi.client.replaced_groups import delete_request, groups_by_partition
+from pudi.client.partitions import delete_request, groups_by_partition, not_yet_dropped, partition_paths
 from pudi.client.result import CommitResult
+from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
-from pudi.commit.sole_progress import SoleProgress
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, bind_where, columns, evaluate

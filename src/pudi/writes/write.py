@@ -29,12 +29,17 @@ from pudi.client.write_settings import (
     next_schema,
     writable_schema,
 )
-from pudi.commit.commit_steps import build_commit_metadata, reconcile_markers
 from pudi.commit.conditions import CommitCondition, NoConflict, ProgressIsSole, SchemaSeen, SchemaUnchanged
-from pudi.commit.early import early_detection
-from pudi.commit.frame import Completion, complete_action, pending
-from pudi.commit.phases import Phases
+from pudi.commit.heartbeats import early_detection
 from pudi.commit.rollback import abort, repair
+from pudi.commit.transaction import (
+    Completion,
+    Phases,
+    build_commit_metadata,
+    complete_action,
+    pending,
+    reconcile_markers,
+)
 from pudi.commit.unchanged_since import planned, unchanged_since
 from pudi.concurrency import Claim, ConflictCheck, TimelineBehindError
 from pudi.config import (
@@ -66,13 +71,17 @@ from pudi.services.runner import run_after_commit, run_before_write, run_on_meta
 from pudi.task import FileResult
 from pudi.task.engine import EvaluatedAgainError
 from pudi.timeline import Instant, Timeline
-from pudi.writes.claims import claiming, take_claim
-from pudi.writes.insert_policy import is_uncounted
-from pudi.writes.nonblocking import check_nonblocking, nonblocking_of, read_marks, shared_index
+from pudi.writes.concurrency_modes import (
+    check_nonblocking,
+    claiming,
+    nonblocking_of,
+    read_marks,
+    shared_index,
+    take_claim,
+)
 from pudi.writes.pending_clusterings import UpdateStrategy, roll_back_expired
 from pudi.writes.place_records import planned_again
-from pudi.writes.prerequisites import check_prerequisites
-from pudi.writes.state_names import state_older_names
+from pudi.writes.prerequisites import check_prerequisites, state_older_names
 from pudi.writes.write_recipe import (
     Placement,
     WriteRecipe,
@@ -81,7 +90,7 @@ from pudi.writes.write_recipe import (
     looks_up_globally,
     take_nothing,
 )
-from pudi.writes.write_rule import rule_of
+from pudi.writes.write_rules import is_uncounted, rule_of
 
 if TYPE_CHECKING:
     from pudi.sync import after_write

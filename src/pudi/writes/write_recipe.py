@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.write_settings import log_options
-from pudi.commit.conditions import SchemaSeen
-from pudi.commit.phases import Phases
-from pudi.commit.sole_progress import SoleProgress
+from pudi.commit.conditions import SchemaSeen, SoleProgress
+from pudi.commit.transaction import Phases
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
 from pudi.format import CommitMetadata

@@ -7,8 +7,8 @@ from typing import Any
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
+from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
-from pudi.commit.sole_progress import SoleProgress
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.plan import Operation

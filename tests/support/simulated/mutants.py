@@ -106,7 +106,7 @@ def _mutant(
     return Mutant(name, tuple(Edit(*edit) for edit in edits), wants, nonblocking)
 
 
-_NONBLOCKING = "pudi.concurrency.nonblocking:NonBlocking.contradiction"
+_NONBLOCKING = "pudi.concurrency.conflicts:NonBlocking.contradiction"
 
 
 def _stops(plan: Plan) -> bool:
@@ -171,7 +171,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "the conflict check is made before the lock is taken",
         (
-            "pudi.commit.frame:_complete_validated",
+            "pudi.commit.transaction:_complete_validated",
             "    def check(now: Timeline) -> None:\n",
             "    early = meta.store.load()\n\n    def check(now: Timeline) -> None:\n        now = early\n",
         ),
@@ -309,7 +309,7 @@ MUTANTS: Sequence[Mutant] = (
             "if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:",
             "if False:",
         ),
-        ("pudi.commit.commit_steps:reconcile_markers", "if unmarked and", "if False and"),
+        ("pudi.commit.transaction:reconcile_markers", "if unmarked and", "if False and"),
         wants=_stops,
     ),
     _mutant(
@@ -366,7 +366,7 @@ MUTANTS: Sequence[Mutant] = (
         "a lost answer is taken for a failure",
         (f"{_STORE}._create", "if not self._holds(path, content):", "if True:"),
         (
-            "pudi.commit.frame:pending",
+            "pudi.commit.transaction:pending",
             "if found is None or found.state is not State.COMPLETED:",
             "if True:",
         ),

@@ -133,7 +133,6 @@ class ExpressionIndexBuilder(IndexBuilder):
 
 _METHODS = (COLUMN_STATS, BLOOM_FILTERS)
 """Kinds of entries that an expression index can keep."""
-"""The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
 
 
 class ExpressionIndexes(IndexKind):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pudi.client import MetaClient
-from pudi.commit.sole_progress import SoleProgress, is_gone
+from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
 from pudi.timeline import Instant, Timeline

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.client import CommitResult, MetaClient
-from pudi.commit.sole_progress import SoleProgress
+from pudi.commit.conditions import SoleProgress
 from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
 from pudi.errors import ChangedSinceError, InvalidArgumentError, TableNotFoundError

@@ -1,13 +1,15 @@
-"""The commands `pudi import` and `pudi export`."""
+"""The commands `pudi import`, `pudi export` and `pudi sync`: files in, files out, a table into a catalog."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 import pudi
-from pudi.cli.common import Path, SourceOption, StorageOption, WriteOption, counted, errors, opened, pairs, say
+from pudi.cli.common import Json, Path, SourceOption, StorageOption, WriteOption, counted, errors, opened, pairs, say
 
 Columns = Annotated[
     list[str] | None,
@@ -77,3 +79,23 @@ def export(
         storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
         done = scan.to_files(out, format=format, storage_options=storage)
         say(f"wrote {counted(done.rows, 'row')} to {counted(done.files, 'file')}")
+
+
+def sync(
+    path: Path,
+    to: Annotated[
+        str, typer.Option("--to", help="The place: hive://host:9083/db.trips, glue:db.trips, sqlite:/file.db/db.trips.")
+    ],
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="Compare all partitions, not only those that changed since the last sync."),
+    ] = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Register a table in a catalog, where engines find it by name; later only what changed since."""
+    with errors():
+        table = opened(path, storage_option)
+        done = table.sync(to, complete=complete, options=pairs("--option", option))
+        say(json.dumps(asdict(done)) if as_json else str(done))

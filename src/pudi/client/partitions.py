@@ -1,4 +1,4 @@
-"""Partitions without records: add them, find them, and name them in deletes of partitions."""
+"""Partitions of a table: chosen by a predicate, added without records, and deleted by a replacecommit."""
 
 from __future__ import annotations
 
@@ -10,18 +10,59 @@ import pyarrow as pa
 from pudi.client.meta_client import MetaClient
 from pudi.config import check_writable
 from pudi.context import Storage
-from pudi.errors import InvalidArgumentError, NotFoundError, TableExistsError
-from pudi.filegroup import StorageListing
+from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, TableExistsError
+from pudi.expr import bind_where, columns, evaluate
+from pudi.filegroup import FileSlice, StorageListing
 from pudi.filegroup.nested import check_partition_apart
 from pudi.format import (
     INIT_INSTANT,
     Action,
+    CommitMetadata,
     PartitionMetadata,
+    RequestedReplaceMetadata,
     encode_partition_metadata,
+    encode_requested_replace_metadata,
     partition_metadata_path,
 )
-from pudi.record import check_paths
+from pudi.plan import Operation
+from pudi.record import check_paths, partition_values
 from pudi.timeline import Timeline
+
+
+def partitions_where(meta: MetaClient, where: str) -> list[str]:
+    """Return the paths of the partitions for which a predicate is true.
+
+    Args:
+        meta: the table.
+        where: a predicate over partition columns.
+
+    Raises:
+        InvalidArgumentError: the predicate names another column, or the table isn't partitioned.
+        NotSupportedError: a partition path doesn't say the values of the columns, as with TIMESTAMP key generators.
+    """
+    root, fields, timeline = meta.storage.root, meta.config.partition_fields, meta.store.load()
+    schema = meta.schema(timeline)
+    bound = bind_where(where, schema, root)
+    wanted = columns(bound)
+    others = sorted(set(wanted) - set(fields))
+    if others:
+        raise InvalidArgumentError(
+            f"{others[0]!r} is no partition column ({', '.join(fields) or 'the table has none'}), and partitions "
+            "can only be chosen by those",
+            table=root,
+        )
+    found = []
+    for partition in meta.listing(timeline).partitions():
+        known = partition_values(partition, meta.keys, schema) or {}
+        if not set(wanted) <= known.keys():
+            raise NotSupportedError(
+                f"partition {partition!r} doesn't say the values of {', '.join(wanted)}: name the partitions instead",
+                table=root,
+            )
+        row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
+        if evaluate(bound, row)[0].as_py():
+            found.append(partition)
+    return found
 
 
 def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, ...]:
@@ -100,3 +141,23 @@ def _replaced(meta: MetaClient, timeline: Timeline) -> set[str]:
     """Return the partitions that replacecommits of the active timeline name."""
     commits = [meta.store.read_commit_metadata(each) for each in timeline.of(Action.REPLACECOMMIT)]
     return {path for each in commits for path in each.partition_to_replace_file_ids or {}}
+
+
+def groups_by_partition(slices: Sequence[FileSlice], partitions: Iterable[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the file groups of some slices, by partition path.
+
+    Args:
+        slices: the slices.
+        partitions: partition paths that are named with or without file groups, as Hudi does.
+    """
+    by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
+    for file_slice in slices:
+        by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
+    return {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
+
+
+def delete_request() -> tuple[bytes, CommitMetadata]:
+    """Return what the requested and the inflight file of a delete of partitions say (DeletePartitionUtils)."""
+    operation = Operation.DELETE_PARTITION.value
+    plan = RequestedReplaceMetadata(operation_type=operation, extra_metadata={}, version=1)
+    return encode_requested_replace_metadata(plan), CommitMetadata(operation_type=operation)

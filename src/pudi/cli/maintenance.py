@@ -1,4 +1,4 @@
-"""Commands for the health of a table: check, repair and doctor. They leave with 2 where something is wrong."""
+"""Commands that maintain tables and end the life of records. They leave with 2 where something is wrong."""
 
 from __future__ import annotations
 
@@ -10,12 +10,33 @@ from rich.console import Console
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, console, errors, opened, pairs, plain, say
-from pudi.cli.reports import add
+import pudi
+from pudi.cli.common import (
+    Json,
+    Path,
+    StorageOption,
+    WriteOption,
+    Yes,
+    console,
+    errors,
+    opened,
+    pairs,
+    plain,
+    say,
+    spark_session,
+    stopping_at_signals,
+)
+from pudi.cli.mergers import register
+from pudi.cli.output import add
+from pudi.context.lazy import lazy_module
 
 if TYPE_CHECKING:
+    from pudi.table import keeper, verbs
     from pudi.table.diagnosis import ClusteringFacts, Diagnosis, SizeClass
     from pudi.table.repair import RepairPlan
+else:
+    keeper = lazy_module("pudi.table.keeper")
+    verbs = lazy_module("pudi.table.verbs")
 
 WRONG = 2
 """Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
@@ -173,3 +194,78 @@ def _range(size: SizeClass) -> str:
     if size.most is None:
         return f"{size.least >> 20:,} MiB and more"
     return f"{size.least >> 20:,} to {size.most >> 20:,} MiB"
+
+
+def services(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Roots of tables: folders, or URLs such as s3://bucket/table."),
+    ],
+    watch: Annotated[bool, typer.Option("--watch", help="Go on until SIGTERM or SIGINT.")] = False,
+    interval: Annotated[float, typer.Option(min=0, help="Seconds between two turns of a table, with --watch.")] = 60.0,
+    max_at_once: Annotated[int, typer.Option(min=1, help="Number of tables that are worked on at a time.")] = 2,
+    on_spark: Annotated[bool, typer.Option("--spark", help="Run the work on a Spark session.")] = False,
+    merger: Annotated[
+        str | None, typer.Option(help="Merger of the tables' records, as module:Class; imported and registered.")
+    ] = None,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Maintain tables: run pending plans and what is due; print each action as a line of JSON.
+
+    A signal ends it after the running actions; a second one immediately; the next process takes over their plans. With
+    --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
+    """
+    with errors():
+        if merger is not None:
+            register(merger)
+        options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
+        session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
+        kept = keeper.Keeper(
+            paths,
+            lambda path: pudi.Table(path, options=options, storage_options=storage_options),
+            verbs.engine_of(None, session),
+            _print,
+            interval,
+            max_at_once,
+        )
+        with stopping_at_signals(kept.stop):
+            whole = kept.run(again=watch)
+        end()
+        if not whole and not watch:
+            raise typer.Exit(WRONG)
+
+
+def _print(action: keeper.ServiceAction) -> None:
+    typer.echo(action.to_json())  # which flushes
+
+
+def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
+    """Delete the partitions whose days are over, by the options hoodie.partition.ttl.*."""
+    with errors():
+        table = opened(path, storage_option)
+        done = table.run_ttl(options=pairs("--option", option))
+        say("no partition is due" if done is None else str(done))
+
+
+def forget(
+    path: Path,
+    where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    option: WriteOption = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Delete records from all files of a table; asks first. Earlier states of the table can't be read afterwards.
+
+    Exits with 2 if files still hold some, as those of savepoints do.
+    """
+    with errors():
+        table = opened(path, storage_option)
+        if not (dry_run or yes or as_json):
+            typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
+        done = table.forget(where, dry_run=dry_run, options=pairs("--option", option))
+        say(done.to_json() if as_json else str(done))
+        if not (done.ok or dry_run):
+            raise typer.Exit(WRONG)

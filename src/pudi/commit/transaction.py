@@ -1,36 +1,162 @@
-"""The frame of actions that run beside other writers: requested, inflight, work, check under the lock, completed.
+"""One instant beside other writers: requested, inflight, work in phases, check under the lock, completed.
 
 `pending` creates the instant, keeps it alive during the work, and discards it if the work fails. `complete_action` does
-everything after the work. A table service takes its instant by `services.lease` instead of `pending`. Rollbacks,
+everything after the work. A table service takes its instant by `commit.lease` instead of `pending`. Rollbacks,
 restores, savepoints and index builds complete by themselves: see decision 31.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import count
 
 from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import CommitResult
+from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import write_history
 from pudi.commit.commit_hook import complete_with_metadata
-from pudi.commit.commit_steps import add_partitions
 from pudi.commit.conditions import CommitCondition
 from pudi.commit.heartbeats import keep_alive
 from pudi.commit.rollback import abort
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
+from pudi.context import Clock
+from pudi.context.progress import phase
 from pudi.errors import ConflictError, NotFoundError, RefusedError, TableExistsError
 from pudi.filegroup import Markers
-from pudi.format import Action, CommitMetadata, State
+from pudi.format import (
+    Action,
+    CommitMetadata,
+    PartitionMetadata,
+    State,
+    WriteStat,
+    encode_partition_metadata,
+    partition_metadata_path,
+)
 from pudi.hooks.callbacks import announce
-from pudi.hooks.measure import count_failures
+from pudi.hooks.measure import count_failures, note_start
 from pudi.hooks.validators import ValidatedStateChangedError, Validation, validate
 from pudi.indexes.kind import IndexedCommit, IndexStaging, RemovedFiles
+from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
+from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
+from pudi.timeline.guards import taken_for_dead
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Phases:
+    """The seconds that each phase of an action takes; a phase may come more than once.
+
+    Attributes:
+        table: the table's root.
+        action: the action's name in the log and in progress reports.
+        clock: the table's clock.
+        began: when the action began, on that clock.
+        seconds: by phase.
+    """
+
+    table: str
+    action: str
+    clock: Clock
+    began: float
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, meta: MetaClient, action: str) -> Phases:
+        """Return the phases of an action that begins now."""
+        clock = meta.context.clock
+        note_start(meta)
+        return cls(meta.storage.root, action, clock, clock.monotonic())
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a block as a phase, and report it."""
+        began = self.clock.monotonic()
+        with phase(self.table, self.action, name):
+            yield
+        seconds = self.clock.monotonic() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        _log.info("table %s: %s: %s took %.2f s", self.table, self.action, name, seconds)
+
+    def result(self, done: Instant, written: CommitMetadata, removed: RemovedFiles | None = None) -> CommitResult:
+        """Return the result of the completed action, and log it."""
+        deleted = 0 if removed is None else sum(map(len, removed.files.values()))
+        result = CommitResult.of(done, written, self.clock.monotonic() - self.began, self.seconds, deleted)
+        _log.info("table %s: %s", self.table, result)
+        return result
+
+
+def reconcile_markers(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
+    """Delete the files of failed or duplicate task attempts (HoodieTable.reconcileAgainstMarkers).
+
+    A writer that stood still for long may have been rolled back, markers and all, before it wrote its files. It
+    marks them again then: whoever undoes the write finds them, also if this process dies first.
+
+    Raises:
+        ConflictError: another writer rolled the instant back.
+    """
+    markers = Markers(meta.storage, instant.requested)
+    named = [*markers.files(), *markers.appended()]
+    written = {path for stat in stats for path in stat.paths}
+    unmarked = written - set(named)
+    if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
+        markers.create_missing(unmarked)
+        raise taken_for_dead(instant, meta.storage.root)
+    delete_for_good(meta.storage, sorted(set(named) - written))
+
+
+def add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteStat]) -> None:
+    """Write the partition metadata file into each folder that may be new."""
+    begun = [s for s in stats if s.prev_base_file is None and (s.num_inserts or s.log_version is None)]
+
+    def add(file: tuple[str, bytes]) -> None:
+        with suppress(TableExistsError):
+            meta.storage.create(*file, durable=True)
+
+    files = []
+    for partition in sorted({s.partition_path or "" for s in begun}):
+        depth = len(partition.split("/")) if partition else 0
+        content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())
+        files.append((partition_metadata_path(partition), content))
+    meta.context.executor.map(add, files)
+
+
+def build_commit_metadata(
+    operation: Operation,
+    stats: Sequence[WriteStat],
+    schema_json: str,
+    history: SchemaHistory | None,
+    replaced: Mapping[str, tuple[str, ...]] | None,
+    extra: Mapping[str, str],
+) -> CommitMetadata:
+    """Return the commit metadata of a write.
+
+    Args:
+        operation: what was done.
+        stats: the files that were written.
+        schema_json: the table's schema as Avro.
+        history: the schemas by id, in a table with schema on read.
+        replaced: ids of the replaced file groups, by partition path.
+        extra: extra metadata, by key.
+    """
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
+    return CommitMetadata(
+        partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
+        extra_metadata={**extra, SCHEMA_KEY: schema_json, **by_id},
+        operation_type=operation.value,
+        partition_to_replace_file_ids=replaced,
+    )
+
 
 _VALIDATIONS = 3
 """Number of times that a commit is validated while other commits change the same partitions."""
