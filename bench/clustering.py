@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import pudi
 from pudi.format.parquet_chunks import NotMovableError
-from pudi.task.join import JoinedFiles
+from pudi.task.cluster import JoinedFiles
 from spark import Hudi
 
 COLUMNS, RANGE = ["x", "y"], 1_000_000

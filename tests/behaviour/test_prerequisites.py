@@ -126,9 +126,9 @@ sys.meta_path.insert(0, Finder())
 def test_workers_of_spark_are_asked_before_a_table_is_made(
     spark: Any, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pudi.engine.spark import workers
+    from pudi.engine.spark import session
 
-    monkeypatch.setattr(workers, "_ready", set())
+    monkeypatch.setattr(session, "_ready", set())
     options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"}
     expected = "PYSPARK_PYTHON"
     if what == "boto3":

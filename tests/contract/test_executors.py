@@ -124,7 +124,7 @@ def test_what_is_begun_runs_beside_its_caller() -> None:
 
 
 def test_at_the_end_of_a_program_all_is_done_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pudi.context.background._program.starts_threads", False)
+    monkeypatch.setattr("pudi.context.executor._program.starts_threads", False)
     threads, executor = set[int](), ThreadExecutor()
     timer = executor.every(0.001, lambda: threads.add(0), "test")
     executor.map(lambda _: threads.add(threading.get_ident()), range(100))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 import pudi
 from pudi.scan.change_feed import ChangeFeed
-from pudi.spark.streaming.identity import query_of
+from pudi.spark.streaming.progress import query_of
 from pudi.spark.streaming.runner import ChangeStream, stream_changes
 from pudi.spark.streaming.sink import make_writer
 

@@ -11,8 +11,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, Final
 
-from pudi.catalogs.batches import batches
-from pudi.catalogs.catalog import Catalog
+from pudi.catalogs.catalog import Catalog, batches
 from pudi.catalogs.values import (
     EXTERNAL,
     CatalogColumn,

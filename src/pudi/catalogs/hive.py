@@ -16,8 +16,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pudi.catalogs import thrift_client as thrift
-from pudi.catalogs.batches import batches, with_retries
-from pudi.catalogs.catalog import Catalog
+from pudi.catalogs.catalog import Catalog, batches, with_retries
 from pudi.catalogs.thrift_client import BOOL, I16, I32, LIST, MAP, STRING, STRUCT, Address, Connection, Field, Fields
 from pudi.catalogs.values import (
     EXTERNAL,

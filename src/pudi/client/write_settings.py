@@ -23,7 +23,7 @@ from pudi.plan import LogOptions, Operation
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
-from pudi.task.event_time import is_event_time
+from pudi.task.file_stats import is_event_time
 from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)

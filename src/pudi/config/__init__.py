@@ -17,6 +17,7 @@ from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, ValidatorOptions
 from pudi.config.index_options import IndexOptions
+from pudi.config.key_generators import Timebased, timebased
 from pudi.config.lock_settings import BY_BUCKET, PREFER_WRITER, LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.merging import is_own_strategy, note_registered, payload
@@ -48,7 +49,6 @@ from pudi.config.sync_options import SyncOptions
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.time_options import TimeOptions
-from pudi.config.timebased import Timebased, timebased
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
 

@@ -11,6 +11,7 @@ from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
+from pudi.config.key_generators import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
 from pudi.config.metadata import check_metadata_kept
 from pudi.config.option import Option, Options, Scope, Value, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
@@ -26,7 +27,6 @@ from pudi.config.table_options import (
     TimebasedOptions,
     layout_of_version,
 )
-from pudi.config.timebased import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
 from pudi.config.write_options import WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 

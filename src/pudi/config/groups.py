@@ -8,9 +8,8 @@ from pudi.config.archive_options import ArchiveOptions
 from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
-from pudi.config.flink_options import FLINK_OPTIONS
 from pudi.config.hook_options import CallbackOptions, ValidatorOptions
-from pudi.config.job_options import JOB_OPTIONS
+from pudi.config.job_options import FLINK_OPTIONS, JOB_OPTIONS
 from pudi.config.lock_settings import LockSettings
 from pudi.config.memory import MergeMemory
 from pudi.config.metadata_options import MetadataOptions

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pudi.config import key_generators, merging
+from pudi.config.key_generators import zone_defaults
 from pudi.config.older_names import with_older_names
 from pudi.config.option import Option, Options, Scope, Status, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
@@ -15,7 +16,6 @@ from pudi.config.table_options import (
     TableOptions,
     layout_of_version,
 )
-from pudi.config.timebased import zone_defaults
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _FIXED = {

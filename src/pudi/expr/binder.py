@@ -16,7 +16,6 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail
 from pudi.expr.calls import bound_call
-from pudi.expr.columns import find_column
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
 from pudi.expr.table import ARITHMETIC, COMPARISONS
@@ -38,6 +37,7 @@ from pudi.expr.tree import (
     Not,
     Or,
     children,
+    find_column,
     type_of,
     walk,
 )

@@ -1,16 +1,33 @@
-"""Forms of a lazy result: what gives batches is an Arrow stream, a table, a frame of pandas or polars."""
+"""Forms of a lazy result: what gives batches is an Arrow stream, a table, a frame of pandas or polars.
+
+Errors of streams name what cleans left.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pudi.client import MetaClient
 from pudi.errors import SetupError
+from pudi.filegroup.clean_history import naming_retained
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+
+def stream_naming_retained(meta: MetaClient, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream whose errors are those of `naming_retained`."""
+
+    def read() -> Iterator[pa.RecordBatch]:
+        with closing(batches), naming_retained(meta.store):
+            yield from batches
+
+    return pa.RecordBatchReader.from_batches(batches.schema, read())
 
 
 class LazyRows:

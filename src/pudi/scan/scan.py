@@ -17,9 +17,8 @@ from pudi.filegroup import PathColumns, open_base_file, path_columns
 from pudi.filegroup.clean_history import naming_retained
 from pudi.plan import ReadPlan
 from pudi.scan.fields import Fields
-from pudi.scan.lazy_rows import LazyRows
+from pudi.scan.lazy_rows import LazyRows, stream_naming_retained
 from pudi.scan.planning import Planner
-from pudi.scan.retained import stream_naming_retained
 from pudi.task import SliceReader
 from pudi.timeline import TimelinePlace
 

@@ -25,12 +25,15 @@ from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
 from pudi.scan.fields import chosen_columns
-from pudi.scan.merging import base_files_only
-from pudi.scan.planning import Groups, Planner
+from pudi.scan.planning import Groups, Planner, skipper
 from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at, warn_before_first
 from pudi.scan.scan import Scan
-from pudi.scan.skipping import skipper
 from pudi.timeline import Instant, Timeline, parse_time
+
+
+def base_files_only(slices: Sequence[FileSlice]) -> list[FileSlice]:
+    """The slices of a read-optimized query: their base files, none where there are log files alone."""
+    return [replace(s, logs=()) if s.logs else s for s in slices if s.base is not None]
 
 
 def snapshot_scan(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.client import CommitResult
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import leaf_columns, parse
-from pudi.expr.columns import find_column
+from pudi.expr.tree import find_column
 from pudi.schema import with_meta_fields
 from pudi.statement.computed import compute, stored_key
 from pudi.statement.host import Rows

@@ -22,9 +22,8 @@ from sqlglot.errors import SqlglotError
 
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import Cast, Column, Expr, leaf_columns, parse, replace_columns
-from pudi.expr.columns import find_column
 from pudi.expr.sqltypes import holds_integer, is_decimal, is_float, is_integer, is_string, is_timestamp
-from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, Not, Or
+from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, Not, Or, find_column
 from pudi.plan.merge_into import MergeNames
 from pudi.statement.host import Host
 from pudi.statement.names import conjuncts

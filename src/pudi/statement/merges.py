@@ -14,8 +14,7 @@ from sqlglot.errors import SqlglotError
 from pudi.client import CommitResult
 from pudi.errors import PudiError
 from pudi.expr import Column, Expr, constant, leaf_columns, parse
-from pudi.expr.columns import find_column
-from pudi.expr.tree import Compare
+from pudi.expr.tree import Compare, find_column
 from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeStage
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.meaning import compared_exactly, holds, is_shared_in_merge

@@ -16,9 +16,9 @@ from pudi.storage.path import check_prefix
 from pudi.storage.stores import AZURE, KINDS, Place, open_store
 
 if TYPE_CHECKING:
-    from pudi.storage import memory, objects
+    from pudi.storage import objects
 else:  # obstore takes long to load, which tables on a local disk can do without
-    memory = lazy_module("pudi.storage.memory")
+    objects = lazy_module("pudi.storage.objects")
     objects = lazy_module("pudi.storage.objects")
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
@@ -135,7 +135,7 @@ def open_storage(
         if not name:
             raise InvalidArgumentError(f"{root!r} names no store", table=root)
         check_prefix(prefix, root)
-        return memory.open_memory(root, name, prefix, context)
+        return objects.open_memory(root, name, prefix, context)
     return _open_objects(place_of(root), dict(storage_options or {}), context)
 
 

@@ -1,7 +1,9 @@
-"""Files in an object store, through obstore."""
+"""Files in an object store, through obstore; this process's memory is one (`memory://NAME`)."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -10,7 +12,14 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import MemoryStore
 
 from pudi.context import Context, Executor, FileInfo
-from pudi.errors import ConflictError, CorruptError, NotFoundError, TableExistsError, UnavailableError
+from pudi.errors import (
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    NotSupportedError,
+    TableExistsError,
+    UnavailableError,
+)
 from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
 from pudi.storage.path import check_path, check_prefix
 from pudi.storage.ranges import check_lengths, check_size, coalesce, cut, octets
@@ -307,3 +316,27 @@ def _parents(path: str) -> Iterator[str]:
     while cut_at > 0:
         yield path[:cut_at]
         cut_at = path.rfind("/", 0, cut_at)
+
+
+_stores: dict[str, MemoryStore] = {}
+_guard = threading.Lock()
+
+
+def open_memory(root: str, name: str, prefix: str, context: Context | None = None) -> ObjectStorage:
+    """The storage of a store in memory, which is made when it's first named and lives as long as the process.
+
+    Args:
+        root: the root as the user named it.
+        name: name of the store.
+        prefix: where in the store the root is; empty for all of it.
+        context: clock and chance.
+    """
+    with _guard:
+        store = _stores.setdefault(name, MemoryStore())
+    return ObjectStorage(root, store, prefix, (_reopen, (root, name, prefix, os.getpid())), context)
+
+
+def _reopen(root: str, name: str, prefix: str, process: int) -> ObjectStorage:
+    if process != os.getpid():
+        raise NotSupportedError("files in memory can't be reached from another process", table=root)
+    return open_memory(root, name, prefix)

@@ -1,4 +1,7 @@
-"""Register a table in the catalogs that options name, after a write, as a table service does."""
+"""Register a table in the catalogs that options name, after a write, as a table service does.
+
+Source: ManifestFileWriter of Apache Hudi 1.2.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pudi.catalogs import Catalog, CatalogPlace, TableName, open_catalog
+from pudi.catalogs.registered import location_url
 from pudi.catalogs.sync_result import SyncResult
 from pudi.catalogs.thrift_client import addresses
 from pudi.client.after_commit import after_commit
@@ -16,8 +20,27 @@ from pudi.config.option import text_of
 from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TOOL, MANIFEST_PLACES
 from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
-from pudi.sync.manifest import write_manifest
+from pudi.format import ABSOLUTE_MANIFEST, MANIFEST
+from pudi.sync.differences import newest_times
 from pudi.sync.run import SyncRequest, sync_table
+
+
+def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:
+    """Write the names of the latest base files, one a line, in place of the last manifest.
+
+    Args:
+        meta: the table.
+        absolute: whether with their whole locations, in a file of its own; otherwise the names alone.
+    """
+    clock = meta.context.clock
+    began = clock.monotonic()
+    timeline = meta.store.load()
+    bases = [each.base.path for each in meta.view(timeline, sizes=False).all_slices() if each.base is not None]
+    root = location_url(meta.storage.root)
+    lines = [f"{root}/{path}" if absolute else path.rpartition("/")[2] for path in bases]
+    path = ABSOLUTE_MANIFEST if absolute else MANIFEST
+    meta.storage.put(path, "".join(f"{line}\n" for line in lines).encode())
+    return SyncResult(f"{root}/{path}", (), newest_times(timeline)[0], True, clock.monotonic() - began)
 
 
 def check_sync(options: Options) -> None:

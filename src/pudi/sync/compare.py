@@ -12,8 +12,15 @@ from pudi.config import Options, SyncOptions
 from pudi.config.sync_options import MANIFEST_PLACES
 from pudi.errors import PudiError
 from pudi.sync.after_write import opened_place, request_of
-from pudi.sync.changes import all_partitions, commits_since, newest_times
-from pudi.sync.entries import altered, lower_columns, one_spelling, registered_times
+from pudi.sync.differences import (
+    all_partitions,
+    altered,
+    commits_since,
+    lower_columns,
+    newest_times,
+    one_spelling,
+    registered_times,
+)
 from pudi.timeline import Timeline
 
 _SHOWN = 3

@@ -32,14 +32,18 @@ from pudi.client.meta_client import MetaClient
 from pudi.config import MetricsOptions, SyncOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
-from pudi.sync.changes import (
+from pudi.sync.differences import (
     PartitionChanges,
+    Times,
     all_partitions,
+    altered,
     changed_partitions,
     commits_since,
+    lower_columns,
     newest_times,
+    one_spelling,
+    registered_times,
 )
-from pudi.sync.entries import Times, altered, lower_columns, one_spelling, registered_times
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pudi.catalogs import Catalog, TableName, open_catalog, split_address
-from pudi.catalogs.batches import batches
+from pudi.catalogs.catalog import batches
 from pudi.catalogs.values import is_hudi
 from pudi.config import resolve
 from pudi.errors import InvalidArgumentError, TableExistsError

@@ -18,7 +18,7 @@ from pudi.indexing.index_request import IndexInfo, indexes_of
 from pudi.table.diagnosis import Pending
 from pudi.table.history import HistoryEntry, describe_instant
 from pudi.table.pending import pending_instants
-from pudi.table.row_counts import row_counts
+from pudi.table.slices import row_counts
 from pudi.timeline import Timeline
 from pudi.upgrade.maintenance import MaintenanceStep, maintain
 

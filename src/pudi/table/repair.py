@@ -14,8 +14,7 @@ from pudi.errors import NotSupportedError
 from pudi.indexes.checking import Difference
 from pudi.indexing.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.services.orphans import Orphans, find_orphans, remove_orphans
-from pudi.table.check import METADATA_TABLE, CheckResult, check_table
-from pudi.table.check_files import TIMELINE
+from pudi.table.check import METADATA_TABLE, TIMELINE, CheckResult, check_table
 from pudi.task import Engine
 from pudi.task.finding import DATA_FILES
 

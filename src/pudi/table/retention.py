@@ -16,7 +16,7 @@ from pudi.table.verbs import engine_of
 if TYPE_CHECKING:
     from pudi.services import partition_ttl, target
     from pudi.table import forget as forgetting
-    from pudi.table.forgotten import Forgotten
+    from pudi.table.forget import Forgotten
 else:
     forgetting = lazy_module("pudi.table.forget")
     partition_ttl = lazy_module("pudi.services.partition_ttl")

@@ -21,7 +21,7 @@ from pudi.task import Engine, InputSpec
 if TYPE_CHECKING:
     from pudi.client import partitions as added_action
     from pudi.engine.spark import engine as spark_engine
-    from pudi.engine.spark import small as spark_small
+    from pudi.engine.spark import records as spark_small
     from pudi.indexing import build_by_options
     from pudi.table import merge as merge_builder
     from pudi.writes import change_where as change_action
@@ -34,7 +34,7 @@ else:
     merge_action = lazy_module("pudi.writes.merge")
     replace_action = lazy_module("pudi.writes.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
-    spark_small = lazy_module("pudi.engine.spark.small")
+    spark_small = lazy_module("pudi.engine.spark.records")
     merge_builder = lazy_module("pudi.table.merge")
 
 

@@ -20,7 +20,7 @@ from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, add_meta_fields, evolved_text
 from pudi.schema.arrays import take
 from pudi.task.append import LogAppender
-from pudi.task.event_time import with_event_times
+from pudi.task.file_stats import with_event_times
 from pudi.task.read import SliceReader
 from pudi.task.stored_order import not_in_base
 from pudi.task.table_rows import read_base_rows

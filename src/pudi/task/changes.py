@@ -19,7 +19,7 @@ from pudi.format.log_data import decode_share
 from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
-from pudi.task.log_changes import KeyChanges, changes_by_logs
+from pudi.task.change_log import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import names_in
 

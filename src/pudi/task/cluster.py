@@ -8,30 +8,148 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pudi.config import LayoutStrategy
 from pudi.context import Storage
 from pudi.errors import CorruptError, SchemaError
-from pudi.filegroup import FileSlice, Markers
-from pudi.format import CompactionOperation, IOType, WriteStat, write_token
-from pudi.format.parquet_chunks import NotMovableError
+from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, Markers, ParquetOptions
+from pudi.filegroup.basefile_copies import GroupPart, MovableFile, encoded_columns, joined
+from pudi.filegroup.formats import open_base_file
+from pudi.format import BloomBuilder, BloomFilter, CompactionOperation, IOType, WriteStat, write_token
+from pudi.format.parquet_chunks import MovedChunk, NotMovableError
 from pudi.plan.curves import row_order
 from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import take
 from pudi.tagging import ConsistentBuckets
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
-from pudi.task.join import JoinedFiles
-from pudi.task.memory import text_bytes
 from pudi.task.merged import MergedSlices
 from pudi.task.spilled import ROW, SpillFile
 from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
+
+
+def text_bytes(storage: Storage, base: BaseFile) -> int:
+    """Return the approximate bytes of all records of a base file in memory.
+
+    A row group states its bytes before compression, in which a text that occurs often counts once: it's in the
+    dictionary. So texts count as often as there are rows, at the length of the longer one of their bounds.
+
+    Args:
+        storage: the table's files.
+        base: the file; of another format than Parquet its size counts.
+    """
+    metadata = getattr(open_base_file(storage, base), "metadata", None)
+    if not isinstance(metadata, pq.FileMetaData):
+        return base.size
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return sum(_bytes_of(group.column(number)) for group in groups for number in range(group.num_columns))
+
+
+def _bytes_of(chunk: pq.ColumnChunkMetaData) -> int:
+    stored, found = int(chunk.total_uncompressed_size), chunk.statistics
+    if found is None or chunk.physical_type != "BYTE_ARRAY" or not found.has_min_max:
+        return stored
+    bounds = [len(each) for each in (found.min_raw, found.max_raw) if isinstance(each, (bytes, str))]
+    return max(stored, int(chunk.num_values) * max(bounds, default=0))
+
+
+_LEAST_ROWS = 10_000
+"""Rows of an average row group from which copying pays: readers of many small row groups are slow."""
+_NOTHING = pa.table({})
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedFiles:
+    """Base files whose row groups are divided among new files.
+
+    Attributes:
+        spec: how files are written.
+        files: the files.
+        groups: for each new file the row groups that it gets: number of the old file, and of its row group.
+    """
+
+    spec: CompactSpec
+    files: tuple[MovableFile, ...]
+    groups: tuple[tuple[tuple[int, int], ...], ...]
+
+    @classmethod
+    def of(cls, storage: Storage, spec: CompactSpec, slices: Sequence[FileSlice], count: int) -> JoinedFiles:
+        """Divide the row groups of some slices among a number of files, by size, in their order.
+
+        Raises:
+            NotMovableError: the records must be read and written: log files to merge, other columns or settings, or
+                row groups that are too small.
+        """
+        if spec.history is not None or not spec.files.is_parquet or any(s.logs or s.base is None for s in slices):
+            raise NotMovableError("log files, HFiles, or columns stored under other names")
+        readers = [open_base_file(storage, each.base) for each in slices if each.base is not None]
+        files = tuple(_movable(reader, spec) for reader in readers)
+        number = [(n, group) for n, file in enumerate(files) for group in range(len(file.group_sizes))]
+        rows = sum(file.reader.num_rows for file in files)
+        if rows < _LEAST_ROWS * len(number) or len(number) < count:
+            raise NotMovableError(f"{len(number)} row groups of {rows} rows")
+        sizes = np.array([size for file in files for size in file.group_sizes])
+        middle = np.cumsum(sizes) - sizes / 2
+        target = np.minimum((middle * count / sizes.sum()).astype(int), count - 1)
+        groups = tuple(tuple(number[i] for i in np.flatnonzero(target == n)) for n in range(count))
+        return cls(spec, files, groups)
+
+    def rows(self, number: int) -> int:
+        """Return the number of records of a new file."""
+        return sum(self.files[file].reader.group_rows(group) for file, group in self.groups[number])
+
+    def content(self, number: int, name: str) -> pa.Buffer:
+        """Return a new file.
+
+        Args:
+            number: its number.
+            name: its name, which every record states.
+
+        Raises:
+            CorruptError: a chunk to copy is damaged.
+        """
+        taken: dict[int, list[int]] = {}
+        for file, group in self.groups[number]:
+            taken.setdefault(file, []).append(group)
+        files, moved = [self.files[number] for number in taken], []
+        named = cache(partial(_named, name, self.spec.files.parquet))  # most row groups have the same number of rows
+        for source, numbers in zip(files, taken.values(), strict=True):
+            rows = map(source.reader.group_rows, numbers)
+            parts = [GroupPart(_NOTHING, each, named(count)) for each, count in zip(numbers, rows, strict=True)]
+            moved.append(source.moved(parts))
+            source.forget()
+        return joined(files, moved, self.spec.avro_schema, self._bloom(files, list(taken.values())))
+
+    def _bloom(self, files: Sequence[MovableFile], groups: Sequence[Sequence[int]]) -> BloomFilter | None:
+        """Return the bloom filter of a new file: only for it record keys are read."""
+        options = self.spec.files.parquet.bloom
+        if options is None:
+            return None
+        made = BloomBuilder(options)
+        for file, numbers in zip(files, groups, strict=True):
+            made.add(file.reader.read([RECORD_KEY], numbers)[RECORD_KEY])
+        return made.build()
+
+
+def _movable(reader: object, spec: CompactSpec) -> MovableFile:
+    if not isinstance(reader, BaseFileReader):
+        raise NotMovableError("a base file that isn't Parquet")
+    return MovableFile(reader, spec.schema, spec.files.parquet)
+
+
+def _named(name: str, options: ParquetOptions, rows: int) -> Mapping[tuple[str, ...], MovedChunk]:
+    """Return a row group's column of the file's name."""
+    codes = pa.array(np.zeros(rows, dtype=np.int32))
+    column = pa.DictionaryArray.from_arrays(codes, pa.array([name]))
+    return encoded_columns(pa.table([column], names=[FILE_NAME]), options)
+
 
 _File: TypeAlias = "tuple[str, Iterator[pa.Table]]"
 """The id of a new file group, and its records in parts."""

@@ -38,9 +38,8 @@ from pudi.plan.merging import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, without_meta_fields
 from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
-from pudi.task.change_log import rows_of_changes, write_changes
+from pudi.task.change_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
-from pudi.task.log_changes import KeyChanges, changes_by_logs
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
 from pudi.task.write import FileResult

@@ -20,20 +20,11 @@ from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
-from pudi.schema import (
-    COMMIT_SEQNO,
-    COMMIT_TIME,
-    FILE_NAME,
-    META_FIELDS,
-    PARTITION_PATH,
-    RECORD_KEY,
-    with_meta_fields,
-)
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import take, take_column
 from pudi.task.append import Appended, LogAppender
 from pudi.task.change_log import changes_of, write_changes
-from pudi.task.event_time import with_event_times
-from pudi.task.file_stats import columns_of_base, stats_of_base
+from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
 from pudi.task.rewrite import FileRewriter, both
 from pudi.task.seqno import sequence_numbers
 from pudi.task.stored_order import with_stored_order
@@ -388,3 +379,29 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
 def _constant(value: str, length: int) -> pa.DictionaryArray:
     """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRows:
+    """Writes the file of one task.
+
+    Attributes:
+        number: number of the job.
+        spec: the write.
+        task: which file.
+        rows: the task's records, as `write_file` takes them.
+    """
+
+    number: int
+    spec: WriteSpec
+    task: FileTask
+    rows: pa.Table
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the old file and of the records."""
+        return (self.task.base.size if self.task.base else 0) + int(self.rows.nbytes)
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write it; see `pudi.task.FileJob`."""
+        return write_file(storage, self.spec, self.task, self.rows, write_token(self.task.number, 0, attempt))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.engine.spark.places import in_groups, place_by_size
+from pudi.engine.spark.columns import in_groups, place_by_size
 
 
 @given(st.sets(st.integers(0, 400) | st.integers(0, 2**62)))

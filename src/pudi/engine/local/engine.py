@@ -6,17 +6,21 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.context.executor import WAITING
+from pudi.context.lazy import lazy_module
 from pudi.context.progress import advance
 from pudi.engine.local.merging import MergedRows, merge_records, merge_rows, source_of
+from pudi.engine.local.reader import read_batches
 from pudi.engine.local.records import LocalRecords, LocalTagged, check_unique, is_rereadable, keyed, take_rows, to_arrow
-from pudi.engine.local.rows import LocalRows, check_duckdb
+from pudi.errors import SetupError
 from pudi.format import new_file_id, write_token
 from pudi.merge import latest_per_key
 from pudi.plan import (
@@ -35,11 +39,80 @@ from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
-from pudi.task.engine import InputSpec, Waiting
+from pudi.task.engine import TABLE_VARIABLE, InputSpec, Waiting
 from pudi.task.global_index import tag_global
 from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
-from pudi.task.write import LEAVING
-from pudi.task.write_rows import WriteRows
+from pudi.task.write import LEAVING, WriteRows
+
+if TYPE_CHECKING:
+    import duckdb
+else:
+    duckdb = lazy_module("duckdb")
+
+_NAME = "pudi_rows"
+
+
+@dataclass(slots=True)
+class LocalRows:
+    """The rows of a read: an Arrow stream itself, which pyarrow, polars, pandas and DuckDB take as it is.
+
+    Args:
+        storage: the table's files.
+        plan: what to read.
+    """
+
+    storage: Storage = field(repr=False)
+    plan: ReadPlan = field(repr=False)
+    _loaded: Any = field(default=None, init=False, repr=False)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self.plan.output_schema
+
+    @property
+    def data(self) -> LocalRows:
+        """The rows themselves."""
+        return self
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches."""
+        return read_batches(self.storage, self.plan)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a `pyarrow.Table`."""
+        return self.to_batches().read_all()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream (the PyCapsule protocol)."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the result of a query in DuckDB's dialect; see `TableRows`. The rows are read once for all queries."""
+        if self._loaded is None:
+            self._loaded = duckdb.connect(config={"temp_directory": str(Path(gettempdir(), "pudi-duckdb"))})
+            self._loaded.execute("SET TimeZone = 'UTC'")
+            self._loaded.register("stream", self.to_batches())
+            self._loaded.execute(f"CREATE TABLE {_NAME} AS SELECT * FROM stream")
+            self._loaded.unregister("stream")
+        found = self._loaded.sql(sql.replace(TABLE_VARIABLE, _NAME))
+        if found is None:
+            return []
+        columns = found.to_arrow_table().columns
+        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def check_duckdb() -> None:
+    """Raise an error if DuckDB isn't installed.
+
+    Raises:
+        SetupError: it isn't.
+    """
+    try:
+        _ = duckdb.connect
+    except ImportError:
+        raise SetupError("SQL validators on this machine need DuckDB: pip install 'pudi[duckdb]'") from None
+
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")

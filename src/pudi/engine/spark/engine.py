@@ -6,31 +6,33 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.context.progress import advance
 from pudi.engine.spark.bucket_tasks import BucketTasks
-from pudi.engine.spark.bulk import bucket_frame, bulk_frame, is_exchanged
-from pudi.engine.spark.changes import ChangeTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
-from pudi.engine.spark.descriptions import describe_jobs_of
-from pudi.engine.spark.driver import DriverEngine
 from pudi.engine.spark.fingerprint import Fingerprint
-from pudi.engine.spark.jobs import JobTasks
+from pudi.engine.spark.jobs import ChangeTasks, JobTasks
 from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merging import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare
-from pudi.engine.spark.routing import Placement, planned_records, with_partition_tasks, with_tasks
-from pudi.engine.spark.rows import SparkRows
-from pudi.engine.spark.session import can_observe, in_workers, spark_errors
+from pudi.engine.spark.routing import (
+    Placement,
+    bucket_frame,
+    bulk_frame,
+    is_exchanged,
+    planned_records,
+    with_partition_tasks,
+    with_tasks,
+)
+from pudi.engine.spark.session import can_observe, check_workers, describe_jobs_of, in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, finds_movers, tag
 from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, WorkerCheck
-from pudi.engine.spark.workers import check_workers
 from pudi.errors import PudiError, UnavailableError
 from pudi.plan import (
     Change,
@@ -47,8 +49,50 @@ from pudi.plan import (
 from pudi.schema import RECORD_KEY
 from pudi.tagging import Buckets
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
-from pudi.task.engine import EvaluatedAgainError, InputSpec, Waiting, Weighed
-from pudi.task.write import LEAVING
+from pudi.task.engine import TABLE_VARIABLE, EvaluatedAgainError, InputSpec, Waiting, Weighed
+from pudi.task.write import LEAVING, WriteRows
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRows:
+    """The rows of a read.
+
+    Args:
+        data: the rows as a DataFrame.
+    """
+
+    data: Any
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the result of a query in Spark's dialect; see `TableRows`."""
+        spark, name = self.data.sparkSession, f"pudi_rows_{id(self)}"  # other threads have views of their own
+        self.data.createOrReplaceTempView(name)
+        try:
+            return [tuple(row) for row in spark.sql(sql.replace(TABLE_VARIABLE, name)).collect()]
+        finally:
+            spark.catalog.dropTempView(name)
+
+
+class DriverEngine(Protocol):
+    """An engine whose records are in memory; the methods are those of `pudi.task.engine.Engine`."""
+
+    def keyed_records(self, rows: pa.Table, schema: pa.Schema) -> Any:
+        """Return rows that have record key and partition path in the form that `tag` takes."""
+
+    def tag(self, records: Any, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch) -> Any:
+        """Find the file group of each record."""
+
+    def write_jobs(self, tagged: Any, spec: WriteSpec, plan: WritePlan) -> Sequence[WriteRows]:
+        """Return the files of a plan as jobs that hold their records."""
+
+    def write_partitions(
+        self, records: Any, storage: Storage, spec: WriteSpec, tasks: Sequence[PartitionTask], context: Context
+    ) -> Sequence[FileResult]:
+        """Find the records' file groups, partition by partition, and write the files."""
+
+    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Run independent jobs."""
+
 
 _LEAST_GROUPS, _MOST_GROUPS = 16, 64
 """Number of Spark tasks that files are spread over, if there are as many files, regardless of

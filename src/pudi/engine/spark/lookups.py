@@ -25,7 +25,7 @@ from pudi.tagging import Index
 from pudi.task import KeySearch, key_finder
 from pudi.task.global_index import newer_than_stored
 from pudi.task.groups import groups_of
-from pudi.task.located import RecordKeys, by_group
+from pudi.task.tag import RecordKeys, by_group
 
 LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
 """Partition path, record key and file id: where a key is."""

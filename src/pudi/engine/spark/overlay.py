@@ -15,9 +15,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE, PLACE, ROW_NUMBER
+from pudi.engine.spark.columns import (
+    DEAD_BITS,
+    DEAD_FILE,
+    DEAD_GROUP,
+    DEAD_PLACE,
+    FILE,
+    GROUP_BITS,
+    MOST_SIZE,
+    PLACE,
+    PLACE_BY_SIZE,
+    ROW_NUMBER,
+)
 from pudi.engine.spark.files import NativeFiles
-from pudi.engine.spark.places import GROUP_BITS, MOST_SIZE, PLACE_BY_SIZE
 from pudi.engine.spark.read_tasks import TableTask, WinnerTasks, task_count
 from pudi.engine.spark.session import functions, in_workers, struct_type
 from pudi.expr import to_spark_sql

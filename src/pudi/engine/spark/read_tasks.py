@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE_ID
-from pudi.engine.spark.places import in_groups, place_by_size
+from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLACE, FILE_ID, in_groups, place_by_size
 from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan

@@ -14,15 +14,62 @@ from pudi.context.cached import cached_property
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
 from pudi.engine.spark.fingerprint import FINGERPRINT_SQL, Fingerprint
-from pudi.engine.spark.kept_types import kept_column
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
 from pudi.engine.spark.tasks import KeyColumns
-from pudi.errors import SchemaError, UnavailableError
-from pudi.record import EMPTY_TEXTS, check_paths, null_texts, spark_key_columns
+from pudi.errors import InvalidArgumentError, SchemaError, UnavailableError
+from pudi.record import EMPTY_TEXTS, SPARK_ERROR_MARK, check_paths, null_texts, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow
 from pudi.schema.arrays import ordered_by
 from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
 from pudi.task.engine import InputSpec, RepeatedKeysError
+
+_EXACT_INTEGERS = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
+"""Integers up to which a float holds all."""
+
+
+def kept_column(field: pa.Field, given: pa.DataType) -> str | None:
+    """SQL for a column that keeps its type in the table; fails by `raise_error` for a value that would change.
+
+    Args:
+        field: the table's column.
+        given: the data's type.
+
+    Returns:
+        The SQL, named as the column; None where the column is left to the Arrow code as it is.
+    """
+    lost = _changing_values(field.name, given, field.type)
+    if lost is None or given.equals(field.type):
+        return None
+    name = quote(field.name)
+    cast = f"CAST({name} AS {arrow_to_spark_type(pa.field(field.name, field.type))})"
+    shown = field.name.replace("\\", "?").replace("'", "?")
+    if not lost:
+        return f"{cast} AS {name}"
+    began = f"{SPARK_ERROR_MARK}SchemaError: column {shown} has type {given}, and value "
+    ended = f" is no {field.type}, which is its type in the table: no write changes that of a key or ordering column"
+    message = f"CONCAT('{began}', CAST({name} AS STRING), '{ended}')"
+    return f"CASE WHEN {lost} THEN RAISE_ERROR({message}) ELSE {cast} END AS {name}"
+
+
+def _changing_values(column: str, given: pa.DataType, kept: pa.DataType) -> str | None:
+    """Return a predicate for values that a conversion changes; empty for none, None for unknown types."""
+    types, name = pa.types, quote(column)
+    if types.is_integer(given) and types.is_integer(kept):
+        if given.bit_width <= kept.bit_width:
+            return ""
+        return f"{name} NOT BETWEEN {-(1 << kept.bit_width - 1)} AND {(1 << kept.bit_width - 1) - 1}"
+    if types.is_integer(given) and kept in _EXACT_INTEGERS:
+        most = _EXACT_INTEGERS[kept]
+        return f"{name} NOT BETWEEN {-most} AND {most}"
+    if types.is_decimal(kept) and (types.is_integer(given) or types.is_decimal(given)):
+        whole, scale = (given.precision - given.scale, given.scale) if types.is_decimal(given) else (19, 0)
+        lost = [f"{name} <> ROUND({name}, {kept.scale})"] if scale > kept.scale else []
+        if whole > kept.precision - kept.scale:
+            most = 10 ** (kept.precision - kept.scale)
+            lost.append(f"{name} <= {-most}BD OR {name} >= {most}BD")
+        return " OR ".join(lost)
+    return None
+
 
 _STORED_KEY = "_pudi_stored_key"
 _ARROW_OVERHEAD = 4.0
@@ -347,3 +394,27 @@ def _width(kind: pa.DataType) -> float:
     except ValueError:  # of no fixed width
         children = [kind.field(number).type for number in range(kind.num_fields)]
         return _ARROW_OVERHEAD + sum(_width(child) for child in children)
+
+
+def collect_distinct(frame: Any, table: str, most: int) -> pa.Table:
+    """Return the distinct rows of a frame.
+
+    Args:
+        frame: the frame.
+        table: location of the table, for errors.
+        most: greatest number of distinct rows.
+
+    Raises:
+        InvalidArgumentError: there are more.
+        UnavailableError: Spark failed.
+    """
+    check_session(frame.sparkSession)
+    with spark_errors(table, "collecting the keys"):
+        rows = in_workers(frame.distinct().limit(most + 1).coalesce(1), to_bytes, "batch BINARY").collect()
+    found = [pa.ipc.open_stream(bytes(row[0])).read_all() for row in rows]
+    whole = pa.concat_tables(found) if found else spark_struct_to_arrow(frame.schema.json()).empty_table()
+    if whole.num_rows > most:
+        raise InvalidArgumentError(
+            f"keys has more than {most:,} distinct rows: scan without keys, and join the frames", table=table
+        )
+    return whole

@@ -10,6 +10,7 @@ import sys
 import zipimport
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ import pyarrow as pa
 from pudi import errors
 from pudi.context import Executor
 from pudi.context.lazy import lazy_module
-from pudi.engine.spark.descriptions import described
+from pudi.context.progress import current_phase
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,
@@ -32,6 +33,7 @@ from pudi.errors import (
     UnavailableError,
 )
 from pudi.record import SPARK_ERROR_MARK
+from pudi.version import __version__
 
 if TYPE_CHECKING:
     import subprocess
@@ -39,6 +41,48 @@ if TYPE_CHECKING:
 else:  # workers, which import this module for their tasks, use neither
     subprocess = lazy_module("subprocess")
     distributions = lazy_module("importlib.metadata")
+
+_DESCRIPTION = "spark.job.description"
+_LEFT_BY_HUDI = ":"  # Hudi's clearJobStatus names an empty module and an empty activity, whose form is this
+
+_context: ContextVar[Any] = ContextVar("pudi_spark_context", default=None)
+
+
+def describe_jobs_of(spark: Any) -> None:
+    """Describe the jobs that this thread starts in a session.
+
+    Spark Connect has no descriptions of jobs: `SparkSession.addTag` only marks operations, to interrupt them.
+
+    Args:
+        spark: the session; of a Connect session nothing is described.
+    """
+    connect = type(spark).__module__.startswith("pyspark.sql.connect.")
+    _context.set(None if connect else getattr(spark, "sparkContext", None))
+
+
+@contextmanager
+def described(table: str, doing: str) -> Iterator[None]:
+    """Describe the Spark jobs of a block, unless the user's own description stands.
+
+    Args:
+        table: location of the table; empty for that of the phase.
+        doing: what the jobs are for.
+    """
+    context, phase = _context.get(), current_phase()
+    if context is None or phase is None:
+        yield
+        return
+    before = context.getLocalProperty(_DESCRIPTION)
+    if before is not None and before != _LEFT_BY_HUDI and not before.startswith("pudi: "):
+        yield
+        return
+    name = (table or phase.table).rstrip("/").rpartition("/")[2]
+    context.setJobDescription(f"pudi: {phase.action} of {name}, {phase.name}: {doing}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
+
 
 OLDEST_SPARK = (3, 5)
 _JAVA_OF_SPARK = {3: 8, 4: 17}
@@ -381,3 +425,46 @@ def _check_java(oldest: int) -> None:
 def _numbers(version: str) -> tuple[int, int]:
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+_APPLICATION = "spark.app.id"
+
+_ready: set[str] = set()
+"""Applications whose workers have answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Greeting:
+    """A task that tells which pudi its worker runs. To load it, a worker needs pudi and what pudi needs."""
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answer once."""
+        for _ in batches:
+            yield pa.record_batch([pa.array([__version__])], names=["version"])
+
+
+def check_workers(spark: Any, table: str) -> None:
+    """Run a task of one row, once in an application.
+
+    Args:
+        spark: the session.
+        table: location of the table, for errors.
+
+    Raises:
+        SetupError: workers run another Python than the driver, or lack pudi or what it needs, or have another pudi.
+        UnavailableError: Spark can't run the task.
+    """
+    check_session(spark)
+    application = str(spark.conf.get(_APPLICATION, ""))
+    if application and application in _ready:
+        return
+    with spark_errors(table, "starting a Python worker"):
+        rows = in_workers(spark.range(0, 1, 1, 1), _Greeting().run, "version STRING").collect()
+    versions = {row[0] for row in rows} - {__version__}
+    if versions:
+        raise SetupError(
+            f"the driver runs pudi {__version__} and Spark's workers pudi {', '.join(sorted(versions))}: install the "
+            "same version on every node",
+            table=table,
+        )
+    _ready.add(application)

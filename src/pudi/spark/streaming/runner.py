@@ -17,7 +17,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.scan.feed import BatchLimits, newest_offset, next_batch, refuse_other_history
 from pudi.spark.streaming.batches import ChangesRequest, start_offset
 from pudi.spark.streaming.checkpoint import Checkpoint, NumberedBatch
-from pudi.spark.streaming.identity import of_stream
+from pudi.spark.streaming.progress import of_stream
 from pudi.storage import canonical_root, open_storage
 from pudi.table import Table
 

@@ -15,8 +15,7 @@ from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.option import text_of
 from pudi.errors import ChangedSinceError, InvalidArgumentError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
-from pudi.spark.streaming.identity import is_connect, query_of
-from pudi.spark.streaming.progress import Progress, WrittenBatch, is_written, stated
+from pudi.spark.streaming.progress import Progress, WrittenBatch, is_connect, is_written, query_of, stated
 
 
 @dataclass(frozen=True, slots=True)

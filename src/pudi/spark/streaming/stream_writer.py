@@ -16,7 +16,7 @@ from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
 from pudi.plan import Operation
 from pudi.spark.job import FORMATS
-from pudi.spark.streaming.identity import is_connect
+from pudi.spark.streaming.progress import is_connect
 from pudi.spark.streaming.sink import BatchWriter, make_writer
 from pudi.storage import open_storage
 
