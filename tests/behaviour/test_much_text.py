@@ -113,6 +113,31 @@ def test_changes_with_less_room_in_an_array(tmp_path: Path, little_room: None) -
     assert done.records_updated == 30
 
 
+class Newer(pudi.RecordMerger):
+    """The newer record stands."""
+
+    strategy_id = "5a3e2c94-0d3f-4a5c-8f5e-1d2b7f3c6a10"
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: pudi.MergeContext) -> pa.RecordBatch:
+        assert newer.num_rows <= 1500 // 100
+        return newer
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_merged_by_the_user_with_less_room_in_an_array(tmp_path: Path, kind: str) -> None:
+    pudi.register_merger(Newer())
+    options = {**SMALL_FILES, "hoodie.record.merge.strategy.id": Newer.strategy_id}
+    table = pudi.create(tmp_path / "t", nested(0, 1).schema, record_key="id", table_type=kind, options=options)
+    table.insert(nested(0, 60))
+    table.upsert(nested(20, 60))
+    table.upsert(nested(30, 60))
+    if kind == "mor":
+        assert_holds(table, 90)
+        assert table.compact()
+    assert_holds(table, 90)
+
+
 def test_data_of_other_layouts(tmp_path: Path, little_room: None) -> None:
     rows = nested(0, 120)
     texts = rows["s"].chunk(0)
@@ -165,11 +190,34 @@ def test_a_clustering_of_files_that_swell(tmp_path: Path, kind: str, monkeypatch
     assert ordered == sorted(ordered)
 
 
+LONG = pa.array([f"{number}-" + "w" * 9_998 for number in range(10)])
+
+
+def long(first: int, count: int, *, inside: bool) -> pa.Table:
+    """Rows of ten thousand bytes of text, perhaps in a struct; `v` falls."""
+    ids = np.arange(first, first + count)
+    texts = LONG.take(pa.array(ids % 10))
+    return pa.table({"id": ids, "v": -ids, "s": pa.StructArray.from_arrays([texts], ["a"]) if inside else texts})
+
+
 @pytest.mark.slow
-def test_more_than_two_gigabytes(tmp_path: Path) -> None:
-    million = 1_000_000
-    table = pudi.create(tmp_path / "t", part(0, 1).schema, record_key="id", options=SMALL_FILES)
-    table.bulk_insert(pa.concat_tables([part(number * million, million) for number in range(24)]))
+@pytest.mark.parametrize(("kind", "inside"), [("cow", False), ("mor", True)])
+def test_more_than_two_gigabytes(tmp_path: Path, kind: str, inside: bool) -> None:
+    """Of one batch, and of one file group: takes 11 GB of memory."""
+    every, count = 10_000, 220_000
+    rows = pa.concat_tables([long(first, every, inside=inside) for first in range(0, count, every)])
+    assert rows["s"].nbytes > 1 << 31
+    table = pudi.create(tmp_path / "t", rows.schema, record_key="id", table_type=kind, options=SMALL_FILES)
+    table.bulk_insert(rows.slice(0, count - 1))
     assert table.cluster(order_by="v")
-    table.upsert(part(5, 1))
-    assert_holds(table, 24 * million)
+    assert len(table.file_slices()) == 1
+    table.upsert(rows)
+    del rows
+    if kind == "mor":
+        assert table.compact()
+    ids = []
+    for batch in table.scan(["id", "s"]).to_batches():
+        ids.append(np.asarray(batch["id"]))
+        texts = batch["s"].field("a") if inside else batch["s"]
+        assert texts.equals(LONG.take(pa.array(ids[-1] % 10)))
+    assert np.array_equal(np.sort(np.concatenate(ids)), np.arange(count))
