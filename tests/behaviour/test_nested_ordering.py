@@ -179,6 +179,21 @@ def test_deeper_and_several_fields(tmp_path: Path, version: int, ordering: Any) 
     assert pair.values() == {1: "old", 2: "new", 3: "as old", 4: "new"}
 
 
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)], indirect=True)
+def test_a_source_whose_structs_take_no_nulls_is_merged(engine: Engine, tmp_path: Path) -> None:
+    """As those that SQL makes of constants."""
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="a.b", table_type="mor")
+    table.upsert(rows((1, 5, "old"), (2, 5, "old")))
+    fields = {"c": pa.string(), "b": pa.int64(), "d": pa.struct([pa.field("e", pa.int64(), nullable=False)])}
+    filled = pa.struct([pa.field(name, kind, nullable=False) for name, kind in fields.items()])
+    source = rows((1, 4, "late"), (2, 7, "new"), (2, 6, "late among the source's"), (3, 1, "first"))
+    inside = pa.array(source["a"].to_pylist(), filled)
+    source = source.set_column(3, pa.field("a", filled, nullable=False), inside)
+    table.merge(engine.frame(source)).when_matched_update().when_not_matched_insert().execute()
+    assert {row["id"]: row["v"] for row in engine.read(table.scan())} == {1: "old", 2: "new", 3: "first"}
+    assert table.schema == SCHEMA
+
+
 def test_its_column_stays_and_keeps_its_type(tmp_path: Path) -> None:
     table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="a.b")
     table.upsert(rows((1, 5, "old")))

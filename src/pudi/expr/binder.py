@@ -41,6 +41,7 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
+from pudi.schema.types import takes_as_is
 
 _MAX_GUARDS = 6
 _MAX_OPERANDS = 2_000
@@ -83,7 +84,7 @@ def bind_value(expr: Expr, schema: pa.Schema, target: pa.DataType) -> Expr:
         InvalidArgumentError: unknown column, or a constant that isn't a value of the type.
         NotSupportedError: a type or cast that expressions don't support.
     """
-    if isinstance(expr, Column) and (column := find_column(expr.path, schema)).type == target:
+    if isinstance(expr, Column) and takes_as_is(target, (column := find_column(expr.path, schema)).type):
         return column  # of any type, including nested ones
     bound = _limited(_value(expr, schema))
     if isinstance(bound, Literal):

@@ -150,6 +150,20 @@ def map_of(value: pa.DataType, *, nullable: bool = True) -> pa.DataType:
     return pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", value, nullable))
 
 
+def takes_as_is(target: pa.DataType, given: pa.DataType) -> bool:
+    """Return whether a type is another one, or differs from it only in nulls that it takes and the other does not."""
+    if target.equals(given):
+        return True
+    kinds = (pa.types.is_struct, pa.types.is_list, pa.types.is_map)
+    if not any(is_kind(target) and is_kind(given) for is_kind in kinds) or target.num_fields != given.num_fields:
+        return False
+    pairs = [(target.field(number), given.field(number)) for number in range(target.num_fields)]
+    return all(
+        to.name == own.name and (to.nullable or not own.nullable) and takes_as_is(to.type, own.type)
+        for to, own in pairs
+    )
+
+
 def is_any_list(kind: pa.DataType) -> bool:
     """Whether the type is a list in any of Arrow's layouts."""
     types = pa.types

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pudi.config.table_options import EVENT_TIME_ORDERING
+from pudi.schema.types import takes_as_is
 from pudi.statement.reader import wrong
 from pudi.statement.session import named
 from pudi.statement.tree import Merge, MergeAction, When
@@ -112,5 +113,5 @@ def _mistyped(table: Table, source: pa.Schema, ordering: tuple[str, ...]) -> Ite
         if own is None or name not in table.schema.names:
             continue
         wanted, given = table.schema.field(name).type, source.field(own).type
-        if given != wanted:
+        if not takes_as_is(wanted, given):
             yield f"the {what} {name} is {wanted}, the source's column {own} is {given}: CAST it in the source"
