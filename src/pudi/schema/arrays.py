@@ -46,7 +46,7 @@ def take_column(column: Column, places: Rows) -> pa.ChunkedArray:
     """
     column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     places = places if isinstance(places, pa.Array) else pa.array(places)
-    if pt.is_dictionary(column.type) or not _has_offsets(column.type) or _has_room(column, len(places)):
+    if pt.is_dictionary(column.type) or not _has_offsets(column.type) or _has_room(column, places):
         return column.take(places)
     known, at = np.asarray(places.is_valid()), np.asarray(places.fill_null(0)).astype(np.int64)
     chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -198,14 +198,20 @@ def _runs(ends: Sequence[np.ndarray], most_rows: int | None = None) -> Iterator[
         start = end
 
 
-def _has_room(column: pa.ChunkedArray, count: int) -> bool:
-    """Return whether any `count` values of a column fit, and all of its chunks together."""
-    most = _at_most(column)
+def _has_room(column: pa.ChunkedArray, places: pa.Array) -> bool:
+    """Return whether the values at some places fit, and all chunks of the column together."""
+    most, count = _at_most(column), len(places)
     if most > _MOST:
         return False
-    if most * count <= _MOST:
+    if most * count <= _MOST or _is_ascending(places):
         return True
     return max((int(_sizes(chunk).max(initial=0)) for chunk in column.chunks), default=0) * count <= _MOST
+
+
+def _is_ascending(places: pa.Array) -> bool:
+    """Return whether places come in order, each once: what is taken is then a part of the column."""
+    at = np.asarray(places)
+    return not places.null_count and bool((at[1:] > at[:-1]).all())
 
 
 def _may_be_long(column: Column) -> bool:
