@@ -131,12 +131,13 @@ ON_SPARK = [
     "S = 'SS'",
 ]
 SETTINGS = {
-    "Shanghai": {"spark.sql.session.timeZone": "Asia/Shanghai"},
-    "raw texts": {"spark.sql.parser.escapedStringLiterals": "true"},
-    "quoted names": {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
-    "case": {"spark.sql.caseSensitive": "true"},
-    "any type": {"spark.sql.storeAssignmentPolicy": "LEGACY"},
-    "ANSI": {"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": "America/New_York"},
+    "Shanghai": {"spark.sql.session.timeZone": "Asia/Shanghai", "spark.sql.caseSensitive": "true"},
+    "raw texts": {"spark.sql.parser.escapedStringLiterals": "true", "spark.sql.storeAssignmentPolicy": "LEGACY"},
+    "ANSI": {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+        "spark.sql.session.timeZone": "America/New_York",
+    },
 }
 
 
@@ -186,11 +187,11 @@ def test_on_spark(tmp_path: Path, spark: Any, settings: None, request: pytest.Fi
         found = pudi.spark.sql(spark, text.format(t=f"hudi.`{table.path}`"))
         return [row.id for row in found.select("id").collect()] if "id" in found.columns else found.collect()
 
-    ansi = "ANSI" in request.node.name or "quoted" in request.node.name
-    conditions = [each for each in ON_SPARK if not (ansi and each in {"s = 10", "b = 1"})]
-    if "quoted" in request.node.name:
+    conditions = list(ON_SPARK)
+    if "ANSI" in request.node.name:
+        conditions = [each for each in conditions if each not in {"s = 10", "b = 1"}]
         conditions += ["\"s\" = 'SS'", '"id" > 7 AND "s" IS NOT NULL']
-    if "case" in request.node.name:
+    if "Shanghai" in request.node.name:
         conditions.remove("S = 'SS'")
         for verb in ("SELECT id FROM {t}", "DELETE FROM {t}", "UPDATE {t} SET v = 'x'"):
             with pytest.raises(Exception, match=r"(?i)cannot be resolved|no column"):
@@ -199,7 +200,7 @@ def test_on_spark(tmp_path: Path, spark: Any, settings: None, request: pytest.Fi
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("settings", ["any type"], indirect=True)
+@pytest.mark.parametrize("settings", ["raw texts"], indirect=True)
 def test_an_insert_stores_by_the_rules_of_ansi_alone(tmp_path: Path, spark: Any, settings: None) -> None:
     table = pudi.create(tmp_path / "t", {"id": "int", "n": "int"}, record_key="id")
     with pytest.raises(pudi.InvalidArgumentError, match="CAST it in the query"):
