@@ -61,7 +61,7 @@ def test_a_scan_loads_no_action_and_no_sql(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("pudi.engine.spark")} == set()
 
 
-@pytest.mark.parametrize("module", ["tasks", "bucket_tasks", "read_tasks", "session"])
+@pytest.mark.parametrize("module", ["tasks", "buckets", "read_tasks", "session"])
 def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
     modules = loaded(f"import pudi.engine.spark.{module}")
     assert modules.isdisjoint(FRAMES | FIRST_USE)

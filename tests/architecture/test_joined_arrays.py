@@ -50,7 +50,7 @@ MAY_TAKE = {
     "task/live_keys.py": "keys of one file",
     "task/tag.py": "keys of one shard",
     "task/repeated_keys.py": "locations of one shard's keys",
-    "task/seqno.py": "digits",
+    "task/append.py": "digits",
     "task/staged_keys.py": MAY_JOIN["task/staged_keys.py"],
     "task/stored_order.py": "Versions.take",
     "writes/concurrency_modes.py": "Claim.take",

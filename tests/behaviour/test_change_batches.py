@@ -338,7 +338,7 @@ def test_a_stream_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
 
 
 def test_old_files_of_a_checkpoint_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pudi.spark.streaming.checkpoint._KEPT", 2)
+    monkeypatch.setattr("pudi.spark.streaming.runner._KEPT", 2)
     table, checkpoint = _table(tmp_path / "t"), tmp_path / "checkpoint"
     for value in range(4):
         table.upsert(_rows({1: value}))

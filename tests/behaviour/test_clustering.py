@@ -20,7 +20,7 @@ from pudi.cli.app import app
 from pudi.client import MetaClient
 from pudi.config import ClusteringOptions, resolve
 from pudi.format import TIMELINE_DIR, Action, State
-from pudi.format.clustering_plan import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan
+from pudi.format.plans import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan
 from pudi.plan.clustering import chosen_partitions
 from support.engines import Engine
 from support.layouts import Layout

@@ -14,7 +14,7 @@ import pudi.writes.write as write_action
 from pudi.client import MetaClient
 from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
-from pudi.format.index_plan import IndexedPartition, encode_index_plan
+from pudi.format.plans import IndexedPartition, encode_index_plan
 from pudi.indexes.bloom_filters import BloomFiltersBuilder
 from pudi.indexes.column_stats import ColumnStatsBuilder
 from pudi.indexes.expression_index import ExpressionIndexBuilder

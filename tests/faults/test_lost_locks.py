@@ -31,7 +31,7 @@ from pudi.filegroup import Markers
 from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
 from pudi.metadata_write.client import begin_deltacommit, open_metadata
 from pudi.metadata_write.index_logs import write_index_logs
-from pudi.metadata_write.rollback_logs import block_requests, roll_back_blocks
+from pudi.metadata_write.rollback import block_requests, roll_back_blocks
 from pudi.services.target import ServiceTarget
 from pudi.storage import open_storage
 from pudi.task.index_keys import LoggedKeys

@@ -22,7 +22,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.filegroup.compactions import compaction_plan
 from pudi.format import Action, State
-from pudi.format.clustering_plan import decode_clustering_plan
+from pudi.format.plans import decode_clustering_plan
 from pudi.metadata_write.client import open_metadata
 from pudi.storage import delete_folder, open_storage
 from pudi.testing import FaultStorage, SimulatedCrash, Simulation

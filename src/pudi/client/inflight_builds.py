@@ -14,8 +14,8 @@ from dataclasses import replace
 from pudi.client.meta_client import MetaClient
 from pudi.errors import BlockedError, NotFoundError
 from pudi.format import METADATA_DIR, Action, State, parse_data_file
-from pudi.format.index_plan import IndexedPartition, decode_index_plan
 from pudi.format.metadata_partitions import with_companions
+from pudi.format.plans import IndexedPartition, decode_index_plan
 from pudi.timeline import Instant, Timeline
 
 _STARTING_MS = 120_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pudi.config.older_names import with_older_names
+from pudi.config.new_table import with_older_names
 from pudi.context import Context, Storage
 from pudi.errors import CorruptError, NotFoundError, StoreNotFoundError, TableExistsError, TableNotFoundError
 from pudi.format import PROPERTIES, PROPERTIES_BACKUP, MaxBytes, decode_table_properties, encode_table_properties

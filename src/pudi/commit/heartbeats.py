@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import CLEAN_UP, after_commit
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import LockSettings, Options, WriteOptions
 from pudi.errors import NotFoundError, PudiError

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.inflight_builds import partitions_of, plan_of
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import CLEAN_UP, after_commit
 from pudi.commit.heartbeats import liveness_of
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
-from pudi.format.index_plan import IndexedPartition, encode_index_commit
 from pudi.format.metadata_partitions import FILES
+from pudi.format.plans import IndexedPartition, encode_index_commit
 from pudi.metadata_write.build import drop_partitions, set_partitions
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.rollback import discard_deltacommit

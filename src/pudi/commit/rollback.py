@@ -41,7 +41,7 @@ from pudi.format import (
     parse_instant_file,
     plan_run_path,
 )
-from pudi.metadata_write.rollback_logs import block_requests, build_rollback_metadata, roll_back_blocks
+from pudi.metadata_write.rollback import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 

@@ -20,7 +20,7 @@ from pudi.format import (
     decode_rollback_metadata,
     parse_data_file,
 )
-from pudi.metadata_write.rollback_logs import block_requests
+from pudi.metadata_write.rollback import block_requests
 from pudi.timeline import Instant
 
 WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})

@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
+from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import write_history
 from pudi.commit.commit_hook import complete_with_metadata

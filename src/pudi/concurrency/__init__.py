@@ -6,14 +6,16 @@ It decides about values and takes no lock. Begin with `conflicts`.
 from pudi.concurrency.claims import Claim, Claimed, read_claims
 from pudi.concurrency.conflicts import ConflictCheck, NonBlocking, TimelineBehindError
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
-from pudi.concurrency.pending_plans import (
+from pudi.concurrency.touched import (
+    KeyScope,
+    Reads,
+    Touched,
     busy_groups,
     closed_groups,
     clustered_groups,
     contradicted_clusterings,
     refuse_contradicted,
 )
-from pudi.concurrency.touched import KeyScope, Reads, Touched
 from pudi.concurrency.unchanged import Unchanged
 
 __all__ = [

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pudi.concurrency.pending_plans import compacted_groups, contradicted_clusterings, refuse_contradicted
 from pudi.concurrency.touched import (
     Group,
     KeyScope,
     Reads,
     Touched,
+    compacted_groups,
+    contradicted_clusterings,
     groups_of,
     insert_partitions,
     owned,
+    refuse_contradicted,
     replaced_groups,
 )
 from pudi.concurrency.unchanged import Unchanged

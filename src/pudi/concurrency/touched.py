@@ -1,13 +1,18 @@
-"""Derive what a commit touches: file groups, partitions that get new keys, partitions that were read."""
+"""File groups that commits touch, and those that pending table services are going to rewrite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
-from pudi.format import CommitMetadata, bucket_of_file_id
+from pudi.errors import BlockedError, CorruptError, NotFoundError
+from pudi.filegroup import compaction_plan
+from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, decode_requested_replace_metadata
+from pudi.format.instants import ROLLED_BACK
+from pudi.timeline import Instant, Timeline, TimelineStore
 
 _CLUSTER = "CLUSTER"
 
@@ -80,3 +85,107 @@ def owned(groups: Collection[Group], scope: KeyScope | None) -> set[Group]:
     if scope is not KeyScope.BUCKET:
         return set(groups)
     return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
+
+
+_Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+def compacted_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+    """The file groups of a pending compaction or log compaction; raises as `compaction_plan`."""
+    return {operation.group for operation in compaction_plan(store, instant).operations}
+
+
+def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+    """The file groups of a pending clustering.
+
+    Raises:
+        CorruptError: its plan can't be read.
+    """
+    path = store.path(instant, State.REQUESTED)
+    plan = decode_requested_replace_metadata(store.read(instant, State.REQUESTED), path=path).clustering_plan
+    try:
+        return {
+            (s["partitionPath"] or "", s["fileId"])
+            for group in (plan or {}).get("inputGroups") or ()
+            for s in group["slices"] or ()
+        }
+    except (KeyError, TypeError) as error:
+        raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
+
+
+def contradicted_clusterings(
+    store: TimelineStore, timeline: Timeline, groups: Collection[_Group]
+) -> Iterator[tuple[Instant, _Group]]:
+    """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
+
+    A plan that another process has dropped since the timeline was loaded contradicts nothing.
+
+    Raises:
+        BlockedError: a plan can't be read.
+        NotFoundError: the file of a plan is missing.
+    """
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        try:
+            both = clustered_groups(store, instant).intersection(groups)
+        except NotFoundError:
+            if all(each.requested != instant.requested for each in store.load().pending):
+                continue
+            raise
+        except CorruptError as error:
+            what = (
+                f"clustering {instant.requested} is pending and its plan can't be read; nothing was written: "
+                f"{ROLLED_BACK}"
+            )
+            raise BlockedError(what, table=store.storage.root, instant=instant.requested) from error
+        if both:
+            yield instant, min(both)
+
+
+def refuse_contradicted(store: TimelineStore, clustering: Instant, group: _Group, own: str | None) -> BlockedError:
+    """Return the error for a write to a file group of a pending clustering.
+
+    Args:
+        store: the table's timeline.
+        clustering: the pending clustering.
+        group: the file group.
+        own: requested time of the write; None before it has one.
+    """
+    partition, file_id = group
+    return BlockedError(
+        f"clustering {clustering.requested} is pending on file group {file_id} of partition {partition!r}, and a write "
+        "to it would be lost: run the plan (run_pending, or Apache Hudi), or roll it back (rollback), then write "
+        "again. Nothing of this write is visible",
+        table=store.storage.root,
+        instant=own or clustering.requested,
+    )
+
+
+def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[_Group]:
+    """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
+    found: set[_Group] = set()
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
+            found |= clustered_groups(store, instant)
+    return frozenset(found)
+
+
+def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[_Group]:
+    """File groups that a plan must leave out: those of pending compactions and clusterings.
+
+    Args:
+        store: the table's timeline.
+        timeline: its instants.
+        log_compactions: whether those of pending log compactions are left out too.
+
+    Raises:
+        CorruptError: a plan can't be read.
+    """
+    actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
+    groups: set[_Group] = set()
+    for action in actions:
+        for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
+            groups |= compacted_groups(store, instant)
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        groups |= clustered_groups(store, instant)
+    return groups

@@ -12,8 +12,7 @@ from typing import Any
 
 from pudi.config import key_generators, merging
 from pudi.config.checks import SAYS_ITS_KEYS
-from pudi.config.new_table import NOT_BEFORE_8
-from pudi.config.older_names import with_older_names
+from pudi.config.new_table import NOT_BEFORE_8, with_older_names
 from pudi.config.option import Option, Value, names_in, text_of
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (

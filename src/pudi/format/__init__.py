@@ -19,13 +19,6 @@ from pudi.format.bloom import (
     BloomOptions,
     BloomType,
 )
-from pudi.format.commit_message import encode_commit_message
-from pudi.format.compaction_plan import (
-    CompactionOperation,
-    CompactionPlan,
-    decode_compaction_plan,
-    encode_compaction_plan,
-)
 from pudi.format.instant_json import decode_json_commit
 from pudi.format.instant_time import (
     FULL_BOOTSTRAP_INSTANT,
@@ -153,6 +146,12 @@ from pudi.format.parquet import (
     read_footer_keys,
     read_key_range,
 )
+from pudi.format.plans import (
+    CompactionOperation,
+    CompactionPlan,
+    decode_compaction_plan,
+    encode_compaction_plan,
+)
 from pudi.format.properties import (
     PartitionMetadata,
     decode_partition_metadata,
@@ -264,7 +263,6 @@ __all__ = [
     "decode_table_properties",
     "describes_table",
     "encode_archive_log",
-    "encode_commit_message",
     "encode_commit_metadata",
     "encode_compaction_plan",
     "encode_history",

@@ -9,8 +9,7 @@ from pudi.config import CleanPolicy
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.avro_file import RecordSchema, encode_avro_file
 from pudi.format.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
-from pudi.format.damaged_plan import PLANNED_ANEW, advising
-from pudi.format.instants import decode_avro
+from pudi.format.instants import PLANNED_ANEW, advising, decode_avro
 
 VERSION = 2
 """Version of both in which plans name whole paths and metadata bare names."""

@@ -5,19 +5,50 @@ Source: TimelineMetadataUtils.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, lru_cache
-from typing import Any
+from functools import cache, lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 
 from pudi.errors import CorruptError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
-from pudi.format.damaged_plan import PLANNED_ANEW, advising
 from pudi.format.instant_json import decode_json_commit, encode_json_commit
 from pudi.format.names import Layout
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+PLANNED_ANEW = "delete the files of the instant: the next {0} makes another plan"
+ROLLED_BACK = "roll it back (Table.rollback): no record is in it alone"
+BUILT_ANEW = "delete the files of the instant, and create the index again: the build starts over"
+BUILT_ON = (
+    "roll it back (Table.rollback), then the next compaction makes another plan; that is refused below version 8 where "
+    "log files build on the plan: then put it back from a copy"
+)
+
+
+def advising(advice: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Return a decorator of a plan's decoder that adds advice to its errors.
+
+    Args:
+        advice: what to do about a plan that can't be read.
+    """
+
+    def decorate(decode: Callable[_P, _T]) -> Callable[_P, _T]:
+        @wraps(decode)
+        def decoded(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            try:
+                return decode(*args, **kwargs)
+            except CorruptError as error:
+                error.message = f"{error.message}; {advice}"
+                raise
+
+        return decoded
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)

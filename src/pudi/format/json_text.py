@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pudi.schema.avro_write import decimal_bytes
+from pudi.schema.avro import decimal_bytes
 
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CONTROL = tuple(chr(code) for code in range(0x20) if chr(code) not in _SHORT)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pudi.client.after_commit import after_commit
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import after_commit
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.config import HTTP_CALLBACK, CallbackOptions
-from pudi.config.registered import checked_name
+from pudi.config.option import checked_name
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError
-from pudi.format import CommitMetadata, WriteStat, encode_commit_message
+from pudi.format import CommitMetadata, WriteStat
 from pudi.timeline import Instant
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class CommitMessage:
 
     def to_json(self) -> bytes:
         """The message as Hudi's HTTP callback sends it: a JSON object with Hudi's keys."""
-        return encode_commit_message(self.commit_time, self.table_name, self.base_path, self.write_stats)
+        return http_callback.encode_commit_message(self.commit_time, self.table_name, self.base_path, self.write_stats)
 
 
 CommitCallback: TypeAlias = Callable[[CommitMessage], object]

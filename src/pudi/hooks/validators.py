@@ -19,7 +19,7 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient, OpenedMetadata
 from pudi.client.schema_history import read_history
 from pudi.config import Option, ValidatorOptions
-from pudi.config.registered import checked_name
+from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
 from pudi.format import Action, CommitMetadata, State
 from pudi.plan import plan_read

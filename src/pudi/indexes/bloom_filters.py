@@ -16,14 +16,21 @@ from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
 from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
 from pudi.indexes.checking import Difference, IndexCheck
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
-from pudi.indexes.reading import IndexRead, keys_of_read
+from pudi.indexes.kind import (
+    CommitChanges,
+    IndexedCommit,
+    IndexKind,
+    IndexRead,
+    LockedCommit,
+    RemovedFiles,
+    keys_of_read,
+)
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import group_ids
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats
-from pudi.metadata_write.request import IndexRequest
+from pudi.metadata_write.index_defs import IndexRequest
 from pudi.plan import ReadPlan
 from pudi.plan.lookup import MOST_VALUES
 from pudi.plan.skipping import skip_by_keys

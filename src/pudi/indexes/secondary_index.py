@@ -21,23 +21,20 @@ from pudi.filegroup import FileSlice
 from pudi.format import CommitMetadata, WriteStat, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
-from pudi.indexes.reading import IndexRead, LookupResult
+from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, IndexRead, KeyChanges, LookupResult, PlannedWrite
 from pudi.indexes.record_index import RecordIndexBuilder, locate_keys
 from pudi.indexes.record_index.properties import record_index_spec
 from pudi.metadata import MetadataTable
-from pudi.metadata.groups import Shards
+from pudi.metadata.index_rows import certain_texts, may_be_looked_up, may_be_secondary, secondary_value
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
+from pudi.metadata.keys import Shards, secondary_prefixes, split_secondary_keys
 from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.secondary import certain_texts, may_be_looked_up, may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import group_ids
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
-from pudi.metadata_write.index_defs import defined_index
+from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated
-from pudi.metadata_write.request import IndexRequest, named_spec
 from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
@@ -46,9 +43,9 @@ from pudi.schema import avro_to_arrow
 from pudi.schema.arrays import one_array
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
+from pudi.task.index_entries import SecondaryReading, SecondaryStaging
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.repeated_keys import Repeated
-from pudi.task.secondary_keys import SecondaryReading, SecondaryStaging
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline
 from pudi.timeline.plan_runs import PlanRun

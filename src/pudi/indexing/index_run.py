@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
+from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.commit.heartbeats import keep_alive
 from pudi.commit.revert_build import complete_index, is_dead_building, revert_index_build
 from pudi.commit.transaction import Phases
@@ -26,8 +25,8 @@ from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
 from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_dir
-from pudi.format.index_plan import IndexedPartition
 from pudi.format.metadata_partitions import FILES
+from pudi.format.plans import IndexedPartition
 from pudi.indexes import registry
 from pudi.metadata_write.build import set_partitions
 from pudi.metadata_write.building import Building, IndexBuilder, add_groups, make_groups

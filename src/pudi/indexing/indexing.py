@@ -17,8 +17,8 @@ from pudi.commit.rollback import repair
 from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
-from pudi.format.index_plan import IndexedPartition, encode_index_plan
 from pudi.format.metadata_partitions import FILES, companions_of
+from pudi.format.plans import IndexedPartition, encode_index_plan
 from pudi.indexes import registry
 from pudi.indexing.index_run import IndexRun, build_in_progress, discard_index
 from pudi.metadata.index_spec import IndexSpec

@@ -3,8 +3,7 @@
 from pudi.ingest.debezium import debezium_events
 from pudi.ingest.files import FileSource
 from pudi.ingest.ingestion import BatchReport, Ingestion
-from pudi.ingest.kafka import KafkaSource
-from pudi.ingest.registry import RegistryValues
+from pudi.ingest.kafka import KafkaSource, RegistryValues
 from pudi.ingest.source import Batch, Source
 from pudi.ingest.table_source import TableSource
 from pudi.ingest.transforms import sql_transform

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pudi.config import LockSettings
-from pudi.config.registered import checked_name
+from pudi.config.option import checked_name
 from pudi.context import Context
 from pudi.errors import ConflictError, InvalidArgumentError, PudiError, UnavailableError, cause_text
 from pudi.locks.file_locks import ANOTHER_PROCESS, MachineLock

@@ -10,7 +10,7 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
 from pudi.metadata.decode import ReadRequest
-from pudi.metadata.groups import Shards
+from pudi.metadata.keys import Shards
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
 from pudi.metadata.table import MetadataTable
 from pudi.storage import StorageBelow

@@ -1,4 +1,4 @@
-"""The definitions of a table's indexes: `.hoodie/.index_defs/index.json`.
+"""The definitions of a table's indexes: as users ask for them, and in `.hoodie/.index_defs/index.json`.
 
 Source: HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
 """
@@ -6,16 +6,72 @@ Source: HoodieIndexMetadata, HoodieTableMetaClient.buildIndexDefinition.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
 from pudi.config import OtherTableOptions, TableConfig
-from pudi.errors import CorruptError, NotFoundError
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import INDEX_DEFS, MaxBytes
-from pudi.format.metadata_partitions import partition_type
+from pudi.format.metadata_partitions import MetadataPartitionType, partition_type
 from pudi.metadata.index_spec import IndexSpec, version_said
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """An index as a user asks for it.
+
+    Attributes:
+        kind: `record_index`, `column_stats`, `bloom_filters` or `secondary_index`.
+        columns: the indexed columns.
+        name: its name, if a table may have several of its kind.
+        expr: the function whose values the index stores statistics or bloom filters of.
+        settings: settings of the function by Hudi's names, such as `format`.
+    """
+
+    kind: str
+    columns: tuple[str, ...] = ()
+    name: str | None = None
+    expr: str | None = None
+    settings: Mapping[str, str] | None = None
+
+    def over_one_column(self, kind: MetadataPartitionType, version: int, table: str) -> IndexSpec:
+        """Return an index with a name of its own over one column.
+
+        Args:
+            kind: the type of its partition.
+            version: the table's version.
+            table: location of the table's root, for messages.
+
+        Raises:
+            InvalidArgumentError: the request names no column, several, or an impossible name.
+        """
+        if len(self.columns) != 1:
+            raise InvalidArgumentError("such an index is over one column: name it", table=table)
+        name = self.name or self.columns[0]
+        if not _NAME.fullmatch(name):
+            raise InvalidArgumentError(f"{name!r} can't be an index's name: letters, digits, _ . and -", table=table)
+        return named_spec(kind, self.columns[0], name, version)
+
+
+def named_spec(kind: MetadataPartitionType, column: str, name: str | None, version: int) -> IndexSpec:
+    """Return an index over one column (HoodieTableMetadataUtil.getSecondaryOrExpressionIndexName).
+
+    Args:
+        kind: the type of its partition.
+        column: the column.
+        name: its name, with or without the prefix of the type; None for the column's name.
+        version: the table's version.
+    """
+    name = name or column
+    partition = name if name.startswith(kind.name) else f"{kind.name}{name}"
+    return IndexSpec(kind, partition, (column,), version=kind.version(version))
+
 
 DEFINITIONS_KEY = OtherTableOptions.index_definitions.key
 """The property that says where the definitions are."""

@@ -20,7 +20,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
-from pudi.metadata.groups import are_empty
+from pudi.metadata.keys import are_empty
 from pudi.metadata.validity import invalidated_partitions
 from pudi.metadata_write.client import Stats, begin_deltacommit
 from pudi.metadata_write.rollback import discard_deltacommit

@@ -1,18 +1,21 @@
 """Plan a clustering: which file slices are brought together, and into how many files.
 
-Source: PartitionAwareClusteringPlanStrategy, SparkSizeBasedClusteringPlanStrategy, ClusteringPlanPartitionFilter.
+Source: PartitionAwareClusteringPlanStrategy, SparkSizeBasedClusteringPlanStrategy, ClusteringPlanPartitionFilter,
+BaseConsistentHashingBucketClusteringPlanStrategy, SparkConsistentBucketClusteringPlanStrategy.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pudi.config import ClusteringOptions, LayoutStrategy, PartitionFilter
+from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, State
-from pudi.format.clustering_plan import ClusteringGroup, ClusteringPlan, group_sizes
+from pudi.format.hashing import ChildNode, NodeTag, Ring, decode_children, encode_children
+from pudi.format.plans import ClusteringGroup, ClusteringPlan, group_sizes
 from pudi.plan.compaction import operation_of
 from pudi.timeline import Instant, Timeline
 
@@ -157,3 +160,184 @@ def is_clustering_due(timeline: Timeline, options: ClusteringOptions, is_cluster
             break
     least = options.max_commits if options.inline else options.schedule_commits
     return sum(instant.requested > last for instant in timeline.commits) >= least
+
+
+_PARTITION, _CHILDREN, _SEQUENCE = (
+    "clustering.group.partition",
+    "clustering.group.child.node",
+    "clustering.group.sequence.no",
+)
+"""Keys of the extra metadata of a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """When buckets are split and merged.
+
+    Attributes:
+        least: number of buckets of a partition that merging leaves.
+        most: number of buckets of a partition that splitting makes.
+        split_bytes: a bucket with more bytes is split.
+        merge_bytes: buckets of up to this many bytes are merged with their neighbours.
+        new_base: assumed bytes of a base file that a slice without one will get.
+    """
+
+    least: int
+    most: int
+    split_bytes: int
+    merge_bytes: int
+    new_base: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """Change that a plan's group makes to the ring of its partition.
+
+    Attributes:
+        partition: partition path.
+        children: the nodes that change.
+        sequence: how often the ring had been changed when the plan was made.
+    """
+
+    partition: str
+    children: tuple[ChildNode, ...]
+    sequence: int
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Beginnings of the file ids of the new buckets, in the order of their hashes."""
+        made = sorted((child.value, child.prefix) for child in self.children if child.prefix is not None)
+        return tuple(prefix for _, prefix in made)
+
+    def extra_metadata(self) -> dict[str, str]:
+        """Return the change as Hudi writes it into the group (constructExtraMetadata)."""
+        children = encode_children(self.children)
+        return {_PARTITION: self.partition, _CHILDREN: children, _SEQUENCE: str(self.sequence)}
+
+    @classmethod
+    def of(cls, group: ClusteringGroup, *, path: str | None = None) -> GroupChange | None:
+        """Return the change that a group of a plan tells; None if it tells none.
+
+        Raises:
+            CorruptError: the change can't be read, is of another partition than the slices, or makes another number of
+                file groups.
+        """
+        extra = group.extra_metadata
+        if _CHILDREN not in extra:
+            return None
+        partition, sequence = extra.get(_PARTITION), extra.get(_SEQUENCE, "")
+        if not sequence.isdecimal():
+            raise CorruptError(f"a clustering plan for a ring that was changed {sequence!r} times", path=path)
+        change = cls(partition or "", decode_children(extra[_CHILDREN], path=path), int(sequence))
+        if {each.partition_path for each in group.slices} != {partition} or len(change.prefixes) != group.outputs:
+            raise CorruptError("a clustering plan says of other buckets than its slices how they change", path=path)
+        return change
+
+
+def plan_resizing(
+    slices: Iterable[FileSlice],
+    rings: Mapping[str, Ring],
+    resizing: Resizing,
+    options: ClusteringOptions,
+    *,
+    busy: Collection[tuple[str, str]],
+    new_prefix: Callable[[], str],
+) -> ClusteringPlan:
+    """Plan the buckets of some partitions.
+
+    Unlike Hudi, a plan leaves buckets alone that are neither split nor merged, unless columns to order by are set.
+
+    Args:
+        slices: the latest slices of the chosen partitions.
+        rings: the hash rings by partition path.
+        resizing: when buckets are split and merged.
+        options: columns to order by, and the number of groups.
+        busy: file groups under a pending compaction or log compaction.
+        new_prefix: makes beginnings of file ids.
+    """
+    by_partition: dict[str, list[FileSlice]] = {}
+    for each in slices:
+        if (each.partition, each.file_id) not in busy:
+            by_partition.setdefault(each.partition, []).append(each)
+    groups: list[ClusteringGroup] = []
+    for partition, of_partition in sorted(by_partition.items()):
+        groups += _Partition(partition, rings[partition], of_partition, resizing, new_prefix).groups(
+            bool(options.columns)
+        )
+    params = {ClusteringOptions.sort_columns.key: ",".join(options.columns)} if options.columns else {}
+    return ClusteringPlan(tuple(groups[: options.max_groups]), options.execution_class, params)
+
+
+class _Partition:
+    """Plan the buckets of one partition."""
+
+    def __init__(
+        self,
+        partition: str,
+        ring: Ring,
+        slices: Sequence[FileSlice],
+        resizing: Resizing,
+        new_prefix: Callable[[], str],
+    ) -> None:
+        places = {prefix: place for place, prefix in enumerate(ring.prefixes)}
+        self._slices = {places[each.file_id.rpartition("-")[0]]: each for each in slices}
+        self._partition, self._ring, self._resizing, self._new_prefix = partition, ring, resizing, new_prefix
+
+    def groups(self, sorts: bool) -> list[ClusteringGroup]:
+        """Return the groups: first the buckets to split, then those to merge, then those to bring in order."""
+        splits = self._splits()
+        merges = self._merges(set(splits), len(splits))
+        groups = [self._group([place], children) for place, children in splits.items()]
+        groups += [self._group(places, self._ring.merge(places, self._new_prefix)) for places in merges]
+        if sorts:
+            taken = {*splits, *(place for places in merges for place in places)}
+            for place in sorted(self._slices.keys() - taken):
+                renewed = ChildNode(self._ring.values[place], self._new_prefix(), NodeTag.REPLACE)
+                groups.append(self._group([place], [renewed]))
+        return groups
+
+    def _splits(self) -> dict[int, Sequence[ChildNode]]:
+        """Return the new nodes by the place of the bucket that they divide, largest buckets first."""
+        slots = self._resizing.most - len(self._ring.values)
+        large = [place for place, each in self._slices.items() if _bytes_of(each) > self._resizing.split_bytes]
+        found: dict[int, Sequence[ChildNode]] = {}
+        for place in sorted(large, key=lambda place: (-_bytes_of(self._slices[place]), place)):
+            nodes = self._ring.split(place, self._new_prefix) if len(found) < slots else None
+            if nodes is not None:
+                found[place] = nodes
+        return found
+
+    def _merges(self, taken: set[int], splits: int) -> list[list[int]]:
+        """Return the places of buckets to merge: small ones, first with those before them, then with those after."""
+        slots = len(self._ring.values) - self._resizing.least + splits
+        found: list[list[int]] = []
+        for place in sorted(self._slices.keys() - taken):
+            if place in taken or not self._is_small(place):
+                continue
+            run, size = [place], _bytes_of(self._slices[place])
+            for step in (-1, 1):
+                while slots > 0 and size <= self._resizing.merge_bytes:
+                    following = (run[0 if step < 0 else -1] + step) % len(self._ring.values)
+                    if following in taken or following in run or not self._is_small(following):
+                        break
+                    run.insert(0 if step < 0 else len(run), following)
+                    size += _bytes_of(self._slices[following])
+                    slots -= 1
+            if len(run) > 1:
+                taken.update(run)
+                found.append(run)
+        return found
+
+    def _is_small(self, place: int) -> bool:
+        found = self._slices.get(place)
+        return found is not None and _bytes_of(found) <= self._resizing.merge_bytes
+
+    def _group(self, places: Sequence[int], children: Sequence[ChildNode]) -> ClusteringGroup:
+        change = GroupChange(self._partition, tuple(children), self._ring.sequence)
+        made = group_of([self._slices[place] for place in places], len(change.prefixes), self._resizing.new_base)
+        return replace(made, extra_metadata=change.extra_metadata())
+
+
+def _bytes_of(file_slice: FileSlice) -> int:
+    """Return the bytes of a slice's base file and log files (FileSlice.getTotalFileSize)."""
+    return (file_slice.base.size if file_slice.base else 0) + sum(log.size for log in file_slice.logs)

@@ -22,8 +22,8 @@ from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.plan.read import list_columns
 from pudi.scan.change_splits import SplitFinder
-from pudi.scan.lazy_rows import LazyRows, stream_naming_retained
 from pudi.scan.ranges import bounds_of, completion_of, day_of, schema_at, warn_before_first
+from pudi.scan.scan import LazyRows, stream_naming_retained
 from pudi.schema import with_meta_fields
 from pudi.timeline import Timeline, TimelinePlace
 

@@ -14,7 +14,7 @@ from pudi.errors import PudiError
 from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.format.metadata_partitions import FILES
-from pudi.indexes.reading import IndexRead, LookupResult
+from pudi.indexes.kind import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.schema import unwritable_columns

@@ -1,33 +1,295 @@
-"""The `Scan`: a lazy read pinned to the timeline of the moment it was made."""
+"""The `Scan`: a lazy read pinned to the timeline of the moment it was made, its forms, and its export as files.
+
+Errors of streams name what cleans left.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 
 from pudi.client import MetaClient
+from pudi.context import Storage
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
-from pudi.errors import NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, SetupError
 from pudi.filegroup import PathColumns, open_base_file, path_columns
 from pudi.filegroup.clean_history import naming_retained
+from pudi.format.parquet_pages import parquet_writer
 from pudi.plan import ReadPlan
-from pudi.scan.fields import Fields
-from pudi.scan.lazy_rows import LazyRows, stream_naming_retained
 from pudi.scan.planning import Planner
+from pudi.schema.spark_types import quote
+from pudi.storage import open_storage, temporary_errors, temporary_file
 from pudi.task import SliceReader
 from pudi.timeline import TimelinePlace
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from pudi.engine.spark import reader as spark_reader
-    from pudi.scan import export
 else:
-    export = lazy_module("pudi.scan.export")
     spark_reader = lazy_module("pudi.engine.spark.reader")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The columns of a scan, top-level columns or fields of structs, under the names that the caller gave.
+
+    Attributes:
+        paths: by column, its name and those of the fields inside, from the outside in.
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+
+    def schema(self, read: pa.Schema) -> pa.Schema:
+        """The columns, of the schema that is read."""
+        found = []
+        for name, *inner in self.paths:
+            field = read.field(name)
+            for each in inner:
+                field = field.type.field(each).with_nullable(field.nullable or field.type.field(each).nullable)
+            found.append(field.with_name(".".join((name, *inner))))
+        return pa.schema(found)
+
+    def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of some rows."""
+        columns = [
+            batch.column(name) if not inner else pc.struct_field(batch.column(name), inner)
+            for name, *inner in self.paths
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
+
+    def of_frame(self, frame: Any) -> Any:
+        """The columns of a Spark DataFrame."""
+        texts = (f"{'.'.join(map(quote, path))} AS {quote('.'.join(path))}" for path in self.paths)
+        return frame.selectExpr(*texts)
+
+
+def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Sequence[str] | None, Fields | None]:
+    """Split what a user asks for into the columns to read, and the fields to choose from them; None if there are none.
+
+    Args:
+        columns: names of columns, or of fields with dots; None for all columns.
+        schema: the table's columns.
+
+    Raises:
+        InvalidArgumentError: a column is named twice.
+    """
+    if columns is None or isinstance(columns, str) or not isinstance(columns, Iterable):
+        return columns, None  # the plan refuses what is no list
+    paths = [_path(name, schema) for name in columns]
+    if all(len(path) == 1 for path in paths):
+        return columns, None
+    if len(set(paths)) < len(paths):
+        raise InvalidArgumentError("a column is named twice in columns")
+    return list(dict.fromkeys(path[0] for path in paths)), Fields(tuple(paths))
+
+
+def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
+    """The names from the outside in; a name of a column itself, or an unknown one, as it is."""
+    if not isinstance(name, str) or name in schema.names or "." not in name:  # the plan refuses what is no text
+        return (name,)
+    first, *inner = name.split(".")
+    if first not in schema.names:
+        return (name,)
+    kind = schema.field(first).type
+    for position, each in enumerate(inner):
+        if not pa.types.is_struct(kind) or kind.get_field_index(each) < 0:
+            known = (
+                [f"{'.'.join((first, *inner[:position]))}.{f.name}" for f in kind] if pa.types.is_struct(kind) else []
+            )
+            has = f"it has {', '.join(known)}" if known else f"it is {kind}"
+            raise InvalidArgumentError(f"there is no column {name!r}: {'.'.join((first, *inner[:position]))}: {has}")
+        kind = kind.field(each).type
+    return (first, *inner)
+
+
+def stream_naming_retained(meta: MetaClient, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Return a stream whose errors are those of `naming_retained`."""
+
+    def read() -> Iterator[pa.RecordBatch]:
+        with closing(batches), naming_retained(meta.store):
+            yield from batches
+
+    return pa.RecordBatchReader.from_batches(batches.schema, read())
+
+
+class LazyRows:
+    """The rows that `to_batches` gives, in other forms."""
+
+    __slots__ = ()
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream of Arrow batches."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as a `pyarrow.Table`; raises as `to_batches`."""
+        return self.to_batches().read_all()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame; raises as `to_batches`.
+
+        Raises:
+            SetupError: pandas isn't installed.
+        """
+        try:
+            import pandas  # noqa: F401, PLC0415 - optional, and pyarrow's own error doesn't say how to install it
+        except ImportError:
+            raise SetupError("to_pandas needs pandas: pip install 'pudi[pandas]'") from None
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a polars DataFrame; raises as `to_batches`.
+
+        Raises:
+            SetupError: polars isn't installed.
+        """
+        return _polars().from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream (the PyCapsule protocol)."""
+        return self.to_batches().__arrow_c_stream__(requested_schema)
+
+
+def _polars() -> Any:
+    try:
+        import polars  # noqa: PLC0415 - optional
+    except ImportError:
+        raise SetupError("to_polars needs polars: pip install 'pudi[polars]'") from None
+    return polars
+
+
+SUCCESS: Final = "_SUCCESS"
+"""The empty file that says that an export is whole, as Hudi's exporter and Spark write it."""
+_ROUGHLY = 128 << 20
+"""Arrow bytes of the rows of one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Files that an export has written.
+
+    Attributes:
+        rows: number of rows.
+        files: number of files.
+    """
+
+    rows: int
+    files: int
+
+
+class _JsonLines:
+    """Writes rows as JSON, one a line."""
+
+    def __init__(self, sink: IO[bytes]) -> None:
+        self._sink = sink
+
+    def __enter__(self) -> _JsonLines:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is left to write."""
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows: moments and days as ISO text, decimals as text, bytes in base64."""
+        for row in batch.to_pylist():
+            self._sink.write(json.dumps(row, default=_json, ensure_ascii=False).encode() + b"\n")
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def _orc(sink: IO[bytes], schema: pa.Schema) -> Any:
+    from pyarrow import orc  # noqa: PLC0415 - not in every build of pyarrow
+
+    del schema
+    return orc.ORCWriter(sink, compression="zstd")
+
+
+_FORMATS: Mapping[str, Callable[[IO[bytes], pa.Schema], AbstractContextManager[Any]]] = {
+    "parquet": lambda sink, schema: parquet_writer(sink, schema, "zstd"),
+    "csv": pa_csv.CSVWriter,
+    "json": lambda sink, schema: _JsonLines(sink),
+    "arrow": pa.ipc.new_file,
+    "orc": _orc,
+}
+
+
+def export(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, out: str, format: str, options: Mapping[str, str] | None
+) -> Exported:
+    """Write rows to files `part-00000.parquet`, … and `_SUCCESS` at last.
+
+    Args:
+        batches: the rows.
+        schema: their columns.
+        out: the folder.
+        format: `parquet`, `orc`, `csv`, `json` (one row a line) or `arrow`.
+        options: credentials and settings of the folder's storage.
+
+    Raises:
+        InvalidArgumentError: another format, or the folder has files.
+        SchemaError: the format has no such columns.
+    """
+    if format not in _FORMATS:
+        raise InvalidArgumentError(f"format={format!r}: it is {', '.join(_FORMATS)}")
+    storage = open_storage(out, options)
+    there = next(iter(storage.list()), None)
+    if there is not None:
+        raise InvalidArgumentError(
+            f"the folder isn't empty: {there.path} is there; an export never mixes its files with others",
+            table=storage.root,
+        )
+    rows = files = 0
+    coming = iter(batches)
+    first = next(coming, None)
+    while first is not None or not files:
+        written, first = _write(storage, f"part-{files:05}.{format}", first, coming, schema, format)
+        rows, files = rows + written, files + 1
+    storage.create(SUCCESS, b"", durable=True)
+    return Exported(rows, files)
+
+
+def _write(
+    storage: Storage,
+    name: str,
+    first: pa.RecordBatch | None,
+    coming: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    format: str,
+) -> tuple[int, pa.RecordBatch | None]:
+    """Write one file; returns its rows, and the batch that the next one begins with."""
+    rows = size = 0
+    batch = first
+    with temporary_file(None) as file, temporary_errors(None):
+        try:
+            with _FORMATS[format](pa.PythonFile(file, "w") if format != "json" else file, schema) as writer:
+                while batch is not None and size < _ROUGHLY:
+                    (writer.write if format == "orc" else writer.write_batch)(
+                        pa.Table.from_batches([batch], schema) if format == "orc" else batch
+                    )
+                    rows, size = rows + batch.num_rows, size + batch.nbytes
+                    batch = next(iter(coming), None)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaError(f"the columns can't be written as {format}: {error}", table=storage.root) from error
+        file.flush()
+        file.seek(0)
+        storage.create(name, file.read(), durable=True)
+    return rows, batch
 
 
 @dataclass(slots=True)
@@ -110,7 +372,7 @@ class Scan(LazyRows):
 
     def to_files(
         self, out: str | os.PathLike[str], *, format: str = "parquet", storage_options: Mapping[str, str] | None = None
-    ) -> export.Exported:
+    ) -> Exported:
         """Write the rows as plain files `part-00000.parquet`, …; `_SUCCESS` comes last and says that all are there.
 
         Memory holds as much as `to_batches` and one file need. On Spark, write `to_spark(spark)` by its own writer.
@@ -124,7 +386,7 @@ class Scan(LazyRows):
             InvalidArgumentError: another format, or the folder has files.
             SchemaError: the format has no such columns: CSV has no lists and structs.
         """
-        return export.export(self.to_batches(), self.schema, os.fspath(out), format, storage_options)
+        return export(self.to_batches(), self.schema, os.fspath(out), format, storage_options)
 
     def explain(self) -> str:
         """Return the plan of the read as text: partitions, files, row groups and bytes, read and pruned.

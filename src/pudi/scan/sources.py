@@ -24,10 +24,9 @@ from pudi.filegroup.clean_history import Cleaned, cleans_after, retained_text
 from pudi.format import Action, parse_data_file
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
-from pudi.scan.fields import chosen_columns
 from pudi.scan.planning import Groups, Planner, skipper
 from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at, warn_before_first
-from pudi.scan.scan import Scan
+from pudi.scan.scan import Scan, chosen_columns
 from pudi.timeline import Instant, Timeline, parse_time
 
 

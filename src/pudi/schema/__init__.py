@@ -1,17 +1,16 @@
 """Columns of a table: meta fields, types, Avro and Spark schemas, and fitting data to a schema."""
 
-from pudi.schema.avro_read import avro_to_arrow
-from pudi.schema.avro_text import (
+from pudi.schema.avro import (
     add_meta_fields,
+    arrow_to_avro,
+    avro_to_arrow,
     evolved_text,
     unwritable_columns,
     with_text_columns_text,
     without_columns_text,
 )
-from pudi.schema.avro_write import arrow_to_avro
-from pudi.schema.conform import conform
+from pudi.schema.conform import conform, conform_read
 from pudi.schema.conversions import convert_where_possible
-from pudi.schema.evolve import conform_read
 from pudi.schema.fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,

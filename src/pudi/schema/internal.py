@@ -15,8 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.schema.avro_read import MAX_CHARS
-from pudi.schema.avro_write import decimal_bytes
+from pudi.schema.avro import MAX_CHARS, decimal_bytes
 from pudi.schema.nested import ELEMENT, VALUE, FieldNames
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TIMESTAMP, list_of, map_of
 

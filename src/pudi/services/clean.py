@@ -21,7 +21,7 @@ from pudi.services.backlog import clean_backlog
 from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
 from pudi.services.target import ServiceTarget, free_time
-from pudi.storage.path import check_prefix
+from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
 from pudi.task.delete_files import DeleteFiles
 from pudi.timeline import Timeline

@@ -25,7 +25,7 @@ from pudi.format import (
     parse_data_file,
 )
 from pudi.format.clean import CleanPlan
-from pudi.format.clustering_plan import decode_clustering_plan
+from pudi.format.plans import decode_clustering_plan
 from pudi.timeline import Instant, Timeline
 
 _PENDING = (State.REQUESTED, State.INFLIGHT)

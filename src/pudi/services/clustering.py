@@ -39,7 +39,7 @@ from pudi.filegroup import FileSlice, LogScope, stated_sizes
 from pudi.filegroup.early_detection import marked_groups
 from pudi.filegroup.slices import UNNAMED
 from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, new_file_id
-from pudi.format.clustering_plan import (
+from pudi.format.plans import (
     OPERATION,
     ClusteringGroup,
     ClusteringPlan,
@@ -52,9 +52,9 @@ from pudi.plan import Merging
 from pudi.plan.clustering import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.plan.curves import check_sortable
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.services.failures import groups_aside
 from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.services.service import Inline, Need, PlannedService, TableService, WritingRun
-from pudi.services.set_aside import groups_aside
 from pudi.services.target import ServiceTarget
 from pudi.task import FileJob
 from pudi.task.cluster import ClusterTask, RecordOrder

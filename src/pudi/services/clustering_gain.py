@@ -20,8 +20,8 @@ from pudi.errors import CorruptError, NotFoundError, PudiError
 from pudi.expr import Expr, leaf_columns
 from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, open_base_file
 from pudi.format import Action, CompactionOperation, State, WriteStat, parse_log_file
-from pudi.format.clustering_plan import OPERATION, decode_clustering_plan
 from pudi.format.metadata_partitions import COLUMN_STATS
+from pudi.format.plans import OPERATION, decode_clustering_plan
 from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
 from pudi.metadata.keys import column_prefix
 from pudi.plan.skipping import kept_by_ranges, slice_ranges

@@ -25,7 +25,7 @@ from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.rollback import repair
 from pudi.concurrency import busy_groups
-from pudi.concurrency.pending_plans import compacted_groups
+from pudi.concurrency.touched import compacted_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError
 from pudi.filegroup import Replacements, compaction_plan
@@ -46,8 +46,8 @@ from pudi.metadata_write.client import metadata_deltacommit
 from pudi.plan.compaction import is_due, plan_compaction
 from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
 from pudi.services.backlog import compaction_backlog
+from pudi.services.failures import groups_aside
 from pudi.services.service import Inline, Need, PlannedService, WritingRun
-from pudi.services.set_aside import groups_aside
 from pudi.services.target import ServiceTarget, free_time
 from pudi.task import FileJob
 from pudi.task.compact import CompactSpec, CompactTask, sizes_of

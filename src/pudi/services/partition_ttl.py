@@ -15,12 +15,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.find_index import find_index, key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
 from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition
-from pudi.client.result import CommitResult
+from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.client.schema_history import read_history
 from pudi.commit.conditions import NoConflict, SchemaSeen, SchemaUnchanged
 from pudi.commit.rollback import repair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pudi.errors import NotSupportedError
 from pudi.indexes.registry import KINDS
-from pudi.metadata_write.request import IndexRequest
+from pudi.metadata_write.index_defs import IndexRequest
 from pudi.services.archive import Archive
 from pudi.services.clean import Clean
 from pudi.services.clustering import Clustering

@@ -18,8 +18,8 @@ from pudi.config import ClusteringOptions, IndexOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import CONSISTENT_HASHING_DIR
-from pudi.format.clustering_plan import ClusteringGroup, ClusteringPlan
-from pudi.plan.resizing import GroupChange, Resizing, plan_resizing
+from pudi.format.plans import ClusteringGroup, ClusteringPlan
+from pudi.plan.clustering import GroupChange, Resizing, plan_resizing
 from pudi.services.target import ServiceTarget
 from pudi.tagging import ConsistentBuckets
 from pudi.timeline import Instant, Timeline

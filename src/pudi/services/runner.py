@@ -14,9 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pudi.client.after_commit import CLEAN_UP, METADATA_TABLE, after_commit, before_commit
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
+from pudi.client.result import CLEAN_UP, METADATA_TABLE, CommitResult, after_commit, before_commit
 from pudi.commit.conditions import LeaseHeld
 from pudi.commit.lease import PlanTakenError, ServiceLease, is_available, lease
 from pudi.commit.rollback import abort, finish_rollbacks, refuse_pending_restore, sweep
@@ -28,9 +27,16 @@ from pudi.indexes.kind import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.services import async_services, registry
 from pudi.services.compaction import Compaction
-from pudi.services.failures import clear_failure, is_resting, note_outcome, read_failure
+from pudi.services.failures import (
+    clear_failure,
+    is_resting,
+    not_aside,
+    note_outcome,
+    read_failure,
+    setting_aside,
+    take_back,
+)
 from pudi.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
-from pudi.services.set_aside import not_aside, setting_aside, take_back
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline

@@ -25,8 +25,7 @@ from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage
 from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind, whole_place
 from pudi.storage.retry import RetryPolicy
-from pudi.storage.system_failure import system_error
-from pudi.storage.temporary import temporary_errors, temporary_file
+from pudi.storage.system import system_error, temporary_errors, temporary_file
 from pudi.storage.wrapper import CountingStorage, StorageWrapper, UnsyncedStorage, synced
 
 __all__ = [

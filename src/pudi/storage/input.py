@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.storage.capability import open_local, read_tail
-from pudi.storage.ranges import coalesce
-from pudi.storage.system_failure import system_error
+from pudi.storage.checks import coalesce
+from pudi.storage.system import system_error
 
 TAIL = 64 << 10
 """Bytes fetched from a file's end when it's opened: a Parquet footer as a rule, and what pyarrow asks for first."""

@@ -22,11 +22,9 @@ from pudi.errors import (
     TableExistsError,
     UnavailableError,
 )
-from pudi.storage.flush import Flush, Flusher, flush_descriptor
-from pudi.storage.path import check_path, check_prefix
-from pudi.storage.ranges import check_lengths, check_size
-from pudi.storage.staging import HIDDEN, Stager, drop_checksum
-from pudi.storage.system_failure import system_error
+from pudi.storage.checks import check_lengths, check_path, check_prefix, check_size
+from pudi.storage.staging import HIDDEN, Flush, Flusher, Stager, drop_checksum, flush_descriptor
+from pudi.storage.system import system_error
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Not blocking, so that a FIFO under a data file's name can't hang a reader."""

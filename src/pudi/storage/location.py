@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pudi.context import Context, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.storage.checks import check_prefix
 from pudi.storage.local import LocalStorage
-from pudi.storage.path import check_prefix
 from pudi.storage.stores import AZURE, KINDS, Place, open_store
 
 if TYPE_CHECKING:

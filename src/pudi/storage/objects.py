@@ -20,9 +20,8 @@ from pudi.errors import (
     TableExistsError,
     UnavailableError,
 )
+from pudi.storage.checks import check_lengths, check_path, check_prefix, check_size, coalesce, cut, octets
 from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
-from pudi.storage.path import check_path, check_prefix
-from pudi.storage.ranges import check_lengths, check_size, coalesce, cut, octets
 from pudi.storage.retry import RetryPolicy
 from pudi.storage.stores import S3, StoreKind
 

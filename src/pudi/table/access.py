@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pudi.config import Options, TableConfig, WriteOptions, check_readable, check_writable
-from pudi.config.older_names import missing_names
+from pudi.config.new_table import missing_names
 from pudi.config.table_options import EVENT_TIME_ORDERING, MERGE_ON_READ
 from pudi.errors import NotSupportedError
 from pudi.table.diagnosis import Access

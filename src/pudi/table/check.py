@@ -16,8 +16,7 @@ from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
 from pudi.indexes.checking import CheckRun, Difference, IndexCheck, Listed
 from pudi.metadata import MetadataTable, files_listed
-from pudi.services.failures import failures
-from pudi.services.set_aside import plans_aside
+from pudi.services.failures import failures, plans_aside
 from pudi.storage import StorageBelow
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE

@@ -20,6 +20,7 @@ from pudi.metadata_write.client import open_metadata
 from pudi.services.clustering_gain import LayoutStats, last_clustering
 from pudi.services.orphans import find_orphans
 from pudi.table.access import readers
+from pudi.table.description import pending_instants
 from pudi.table.diagnosis import (
     Advice,
     ClusteringFacts,
@@ -31,7 +32,6 @@ from pudi.table.diagnosis import (
     Overlap,
     SizeClass,
 )
-from pudi.table.pending import pending_instants
 from pudi.table.service_health import (
     advice_on_plans,
     advice_on_services,

@@ -42,7 +42,7 @@ from pudi.task import Engine, FileJob
 from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
 from pudi.timeline import Instant
 from pudi.upgrade.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
-from pudi.writes.change_where import change_where
+from pudi.writes.write_records import change_where
 
 
 @dataclass(frozen=True, slots=True)

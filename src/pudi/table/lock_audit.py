@@ -14,7 +14,7 @@ from typing import Any
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.format import LOCK_AUDIT_DIR, LOCK_AUDIT_SWITCH, MaxBytes
-from pudi.locks.lock_audit import AuditState, is_audit_enabled, set_audit
+from pudi.locks.storage_lock import AuditState, is_audit_enabled, set_audit
 from pudi.storage import delete_for_good
 from pudi.table.table import Table
 

@@ -11,8 +11,7 @@ from pudi.config import Options
 from pudi.engine.local import LocalEngine
 from pudi.errors import PudiError
 from pudi.services import registry
-from pudi.services.failures import failures
-from pudi.services.set_aside import plans_aside
+from pudi.services.failures import failures, plans_aside
 from pudi.services.target import ServiceTarget
 from pudi.table.diagnosis import Advice, Diagnosis, FailingService, Level, ServiceBacklog
 from pudi.upgrade.maintenance import METADATA_TABLE, TABLE

@@ -19,26 +19,23 @@ from pudi.plan import Operation
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
 from pudi.table.base import OpenTable, VerbGroup
 from pudi.table.catalogs import CatalogVerbs, root_of
-from pudi.table.columns import ColumnVerbs
-from pudi.table.indexes import IndexVerbs
+from pudi.table.definition import ColumnVerbs, IndexVerbs, VersionVerbs
 from pudi.table.overview import InspectionVerbs
 from pudi.table.recovery import RecoveryVerbs
-from pudi.table.retention import RetentionVerbs
-from pudi.table.services import MaintenanceVerbs
+from pudi.table.services import MaintenanceVerbs, RetentionVerbs
 from pudi.table.verbs import WriteVerbs, engine_of, small_side
-from pudi.table.versions import VersionVerbs
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
     from pudi.client import partitions as added_action
     from pudi.client import partitions as choosing
     from pudi.commit.conditions import SoleProgress
-    from pudi.writes import change_where as change_action
     from pudi.writes import replace_partitions as replace_action
+    from pudi.writes import write_records as change_action
     from pudi.writes import write_records as records_action
 else:
     added_action = lazy_module("pudi.client.partitions")
-    change_action = lazy_module("pudi.writes.change_where")
+    change_action = lazy_module("pudi.writes.write_records")
     choosing = lazy_module("pudi.client.partitions")
     records_action = lazy_module("pudi.writes.write_records")
     replace_action = lazy_module("pudi.writes.replace_partitions")

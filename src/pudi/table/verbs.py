@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from pudi.engine.spark import records as spark_small
     from pudi.indexing import build_by_options
     from pudi.table import merge as merge_builder
-    from pudi.writes import change_where as change_action
     from pudi.writes import merge as merge_action
     from pudi.writes import replace_partitions as replace_action
+    from pudi.writes import write_records as change_action
 else:
     added_action = lazy_module("pudi.client.partitions")
     build_by_options = lazy_module("pudi.indexing.build_by_options")
-    change_action = lazy_module("pudi.writes.change_where")
+    change_action = lazy_module("pudi.writes.write_records")
     merge_action = lazy_module("pudi.writes.merge")
     replace_action = lazy_module("pudi.writes.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")

@@ -22,11 +22,10 @@ from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import take, take_column
-from pudi.task.append import Appended, LogAppender
+from pudi.task.append import Appended, LogAppender, sequence_numbers
 from pudi.task.change_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
 from pudi.task.rewrite import FileRewriter, both
-from pudi.task.seqno import sequence_numbers
 from pudi.task.stored_order import with_stored_order
 from pudi.task.table_rows import read_base_rows
 from pudi.timeline import NO_COMMIT

@@ -4,14 +4,12 @@ For pudi's own tests, and for authors of storages, locks, mergers and catalogs. 
 """
 
 from pudi.testing.catalogs import CatalogTests
-from pudi.testing.faults import FaultMode, FaultStorage, SimulatedCrash
+from pudi.testing.faults import FaultMode, FaultStorage, Outcome, PowerStorage, SimulatedCrash
 from pudi.testing.index_kinds import IndexKindTests
-from pudi.testing.inline import InlineExecutor, TimerClock
 from pudi.testing.locks import LockTests
 from pudi.testing.mergers import MergerTests
-from pudi.testing.power import Outcome, PowerStorage
 from pudi.testing.race import race
-from pudi.testing.simulation import Simulation
+from pudi.testing.simulation import InlineExecutor, Simulation, TimerClock
 from pudi.testing.storages import StorageTests
 
 __all__ = [

@@ -24,11 +24,18 @@ from pudi.indexing.indexing import run_pending_indexes
 from pudi.indexing.rebuild import finish_rebuild
 from pudi.services import registry
 from pudi.services.compaction import LEFT_TO_WRITES, holds_newest
-from pudi.services.failures import ServiceFailure, clear_failure, failures, is_resting, note_outcome
+from pudi.services.failures import (
+    ServiceFailure,
+    clear_failure,
+    failures,
+    is_resting,
+    not_aside,
+    note_outcome,
+    plans_aside,
+)
 from pudi.services.orphans import find_orphans, remove_orphans
 from pudi.services.runner import PENDING, run, run_instant
 from pudi.services.service import DirectService, PlannedService, TableService
-from pudi.services.set_aside import not_aside, plans_aside
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
 from pudi.timeline import Instant

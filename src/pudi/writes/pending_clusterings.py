@@ -19,7 +19,7 @@ from pudi.commit.rollback import abort
 from pudi.concurrency import ConflictCheck, KeyScope, contradicted_clusterings, is_of_pudi, refuse_contradicted
 from pudi.config import ALLOW_UPDATES, PREFER_WRITER, ClusteringOptions, LockSettings, Options, WriteOptions
 from pudi.format import Action, State, instant_to_millis
-from pudi.services.set_aside import roll_back_plan
+from pudi.services.failures import roll_back_plan
 from pudi.timeline import Instant, Timeline
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
 from pudi.config import Options, SyncOptions, TableConfig
-from pudi.config.older_names import missing_names
+from pudi.config.new_table import missing_names
 from pudi.context import ServiceLock
 from pudi.context.lazy import lazy_module
 from pudi.hooks.measure import check_reporter

@@ -12,12 +12,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from pudi.catalogs.sync_result import SyncResult
-from pudi.client.after_commit import CLEAN_UP, after_commit
 from pudi.client.find_index import check_resolution, find_index, key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.log_merging import merging_of_deletes
-from pudi.client.result import CommitResult
+from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.client.schema_history import read_history
 from pudi.client.single_key import names_single_key
 from pudi.client.table_keys import check_generated, key_generator
@@ -29,7 +28,15 @@ from pudi.client.write_settings import (
     next_schema,
     writable_schema,
 )
-from pudi.commit.conditions import CommitCondition, NoConflict, ProgressIsSole, SchemaSeen, SchemaUnchanged
+from pudi.commit.conditions import (
+    CommitCondition,
+    NoConflict,
+    ProgressIsSole,
+    SchemaSeen,
+    SchemaUnchanged,
+    planned,
+    unchanged_since,
+)
 from pudi.commit.heartbeats import early_detection
 from pudi.commit.rollback import abort, repair
 from pudi.commit.transaction import (
@@ -40,7 +47,6 @@ from pudi.commit.transaction import (
     pending,
     reconcile_markers,
 )
-from pudi.commit.unchanged_since import planned, unchanged_since
 from pudi.concurrency import Claim, ConflictCheck, TimelineBehindError
 from pudi.config import (
     ArchiveOptions,
@@ -80,7 +86,7 @@ from pudi.writes.concurrency_modes import (
     take_claim,
 )
 from pudi.writes.pending_clusterings import UpdateStrategy, roll_back_expired
-from pudi.writes.place_records import planned_again
+from pudi.writes.place_records import is_uncounted, planned_again, rule_of
 from pudi.writes.prerequisites import check_prerequisites, state_older_names
 from pudi.writes.write_recipe import (
     Placement,
@@ -90,7 +96,6 @@ from pudi.writes.write_recipe import (
     looks_up_globally,
     take_nothing,
 )
-from pudi.writes.write_rules import is_uncounted, rule_of
 
 if TYPE_CHECKING:
     from pudi.sync import after_write

@@ -1,21 +1,25 @@
-"""Write a user's records: insert, bulk insert, upsert and delete by key."""
+"""Write a user's records: insert, bulk insert, upsert and delete by key, update and delete by predicate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
+from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
 from pudi.config import Options, WriteOptions
-from pudi.errors import NotSupportedError
-from pudi.plan import Operation
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.filegroup import FileSlice
+from pudi.plan import Append, Change, FileTask, Operation, WritePlan, plan_read
+from pudi.plan.change import bind_assignments
 from pudi.task import Engine
-from pudi.writes.place_records import place_by_key
+from pudi.writes.place_records import latest_slices, place_by_key
 from pudi.writes.write import run_write
-from pudi.writes.write_recipe import WriteRecipe, WriteRequest
+from pudi.writes.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
 
 _ADDITIONS = frozenset({Operation.INSERT, Operation.BULK_INSERT})
 """Operations that bring new records and change none that are there."""
@@ -63,3 +67,73 @@ def write(
     request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
     recipe = WriteRecipe(operation, place_by_key)
     return retries.run(lambda: run_write(request, recipe, records))
+
+
+def change_where(
+    meta: MetaClient,
+    engine: Engine,
+    values: Mapping[str, object] | None,
+    where: str | None,
+    resolved: Options,
+    since: str | None = None,
+) -> CommitResult | None:
+    """Update or delete the records that match a predicate.
+
+    Args:
+        meta: the table.
+        engine: runs the tasks.
+        values: by column, SQL text of its new value or a constant that is no text; None deletes.
+        where: SQL predicate; None for all records, which only an update takes.
+        resolved: the writer's options.
+        since: fail if the records that the predicate reads changed after this instant; None for no condition.
+
+    Returns:
+        What was done, or None if no record matches the predicate.
+
+    Raises:
+        InvalidArgumentError: an unknown column, an assignment to a key or partition column, a wrong expression.
+        NotSupportedError: SQL beyond the subset, or a table that this release can't write.
+        ConflictError: other writers won, at each attempt; nothing of this write is visible.
+        ChangedSinceError: the table has changed since `since`; nothing was written.
+    """
+    if where is None and values is None:
+        raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
+    operation = Operation.DELETE if values is None else Operation.UPSERT
+    options = WriteOptions.of(resolved)
+    request = WriteRequest(meta, engine, resolved, options, since=since)
+    place = partial(_place, values=values, where=where)
+    recipe = WriteRecipe(operation, place, take_nothing, is_noop=never, evolves=False)
+    return Retries.of(meta, options, by_default=True).run(lambda: run_write(request, recipe, None))
+
+
+def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
+    """Choose the file slices that may hold matching records."""
+    meta, timeline, root = write.meta, write.timeline, write.table
+    config, schema = meta.config, meta.schema(timeline)
+    read = plan_read(
+        root,
+        schema,
+        wanted=(),
+        where=where,
+        meta_fields=True,
+        populated=True,
+        history=write.history,
+        merging=merging_of(meta, timeline, timeline),
+    )
+    fixed = (*config.record_key_fields, *config.partition_fields)
+    bound = None if values is None else bind_assignments(values, schema, schema, root, fixed)
+    with write.phases.phase("list"):
+        slices = read.with_slices(latest_slices(write, None), meta.keys).slices
+    return Placement(
+        records,
+        WritePlan(tuple(_task(number, each, meta) for number, each in enumerate(slices))),
+        write.index,
+        reads=partial(read.prune_partitions, keys=meta.keys),
+        change=Change(read, bound),
+    )
+
+
+def _task(number: int, file_slice: FileSlice, meta: MetaClient) -> FileTask:
+    if meta.merges_on_read:
+        return FileTask(number, file_slice.partition, file_slice.file_id, append=Append(file_slice))
+    return FileTask(number, file_slice.partition, file_slice.file_id, file_slice.base_file)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.engine.spark import tasks
-from pudi.engine.spark.bucket_tasks import whole_groups
+from pudi.engine.spark.buckets import whole_groups
 from pudi.engine.spark.columns import GROUP
 
 _GROUPS = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 4)), max_size=6, unique_by=lambda group: group[0])

@@ -13,7 +13,7 @@ from pudi.format import (
     decode_requested_replace_metadata,
     encode_requested_replace_metadata,
 )
-from pudi.format.clustering_plan import (
+from pudi.format.plans import (
     ClusteringGroup,
     ClusteringPlan,
     decode_clustering_plan,

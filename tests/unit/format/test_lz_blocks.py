@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.errors import CorruptError
-from pudi.format.lz_blocks import decode_lz4, decode_lzo
+from pudi.format.orc_tail import decode_lz4, decode_lzo
 
 _PATTERN = bytes(n * n % 251 for n in range(300))
 LZO = b64decode(

@@ -8,7 +8,7 @@ import pytest
 from pudi.context import FileInfo
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile
-from pudi.metadata.groups import Shards
+from pudi.metadata.keys import Shards
 from pudi.metadata.validity import is_known_to, missing, scope_of
 from pudi.timeline import Timeline
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.storage import CountingStorage, RangedFile, open_input, open_storage, prefetch
-from pudi.storage.ranges import coalesce, cut
+from pudi.storage.checks import coalesce, cut
 
 CONTENT = bytes(range(256)) * 4
 RANGES = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 100)), max_size=20)

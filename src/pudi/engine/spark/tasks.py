@@ -7,6 +7,7 @@ import platform
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,6 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, HASH, TASK
-from pudi.engine.spark.fingerprint import NO_RECORDS, Fingerprint
 from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
 from pudi.format import heartbeat_path, new_file_id, write_token
@@ -28,6 +28,43 @@ from pudi.task.bulk import RecordBuffer
 from pudi.task.partition import write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
+
+_LOW = (1 << 32) - 1
+
+FINGERPRINT_SQL = (f"bit_xor({HASH})", f"sum({HASH} & {_LOW}L)")
+"""Aggregates that give the parts of a `Fingerprint`."""
+
+
+class Fingerprint(NamedTuple):
+    """The compared facts of two record sets that must be equal.
+
+    Attributes:
+        xor: XOR of the records' hashes. A record that comes twice cancels itself out of it.
+        total: sum of the lower halves of the hashes, which cannot overflow for two billion records.
+    """
+
+    xor: int = 0
+    total: int = 0
+
+    @classmethod
+    def of(cls, hashes: pa.ChunkedArray) -> Fingerprint:
+        """The fingerprint of some records."""
+        if not len(hashes):
+            return cls()
+        values = hashes.to_numpy()
+        return cls(int(np.bitwise_xor.reduce(values, dtype=np.int64)), int(np.sum(values & _LOW, dtype=np.int64)))
+
+    def plus(self, other: Fingerprint) -> Fingerprint:
+        """The fingerprint with other records too."""
+        return Fingerprint(self.xor ^ other.xor, self.total + other.total)
+
+    def minus(self, other: Fingerprint) -> Fingerprint:
+        """The fingerprint without other records."""
+        return Fingerprint(self.xor ^ other.xor, self.total - other.total)
+
+
+NO_RECORDS = Fingerprint()
+
 
 RESULT_COLUMNS = "task BIGINT, received BIGINT, xor BIGINT, total BIGINT, results BINARY, error BINARY"
 """Columns of a task's answer: its number, records that came in, their `Fingerprint`, a list of `FileResult` or a

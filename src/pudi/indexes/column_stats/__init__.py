@@ -33,8 +33,7 @@ from pudi.indexes.column_stats.statistics import (
     of_whole_partitions,
     with_older_columns,
 )
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, RemovedFiles
-from pudi.indexes.reading import IndexRead
+from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, IndexRead, LockedCommit, RemovedFiles
 from pudi.metadata import (
     STATS,
     StatsSpec,

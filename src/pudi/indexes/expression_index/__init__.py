@@ -31,8 +31,15 @@ from pudi.indexes.expression_index.changes import (
     stage_expressions,
     stats_of_values,
 )
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit, PlannedWrite, RemovedFiles
-from pudi.indexes.reading import IndexRead
+from pudi.indexes.kind import (
+    CommitChanges,
+    IndexedCommit,
+    IndexKind,
+    IndexRead,
+    LockedCommit,
+    PlannedWrite,
+    RemovedFiles,
+)
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.changes import Changes, bloom_changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
@@ -41,8 +48,7 @@ from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
-from pudi.metadata_write.index_defs import defined_index
-from pudi.metadata_write.request import IndexRequest, named_spec
+from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import ExpressionIndex, skip_by_expressions

@@ -26,8 +26,16 @@ from pudi.filegroup import FileSlice
 from pudi.format import CommitMetadata, WriteStat, instant_to_millis, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, KeyChanges, PlannedWrite
-from pudi.indexes.reading import IndexRead, LookupResult, keys_of_read
+from pudi.indexes.kind import (
+    CommitChanges,
+    IndexedCommit,
+    IndexKind,
+    IndexRead,
+    KeyChanges,
+    LookupResult,
+    PlannedWrite,
+    keys_of_read,
+)
 from pudi.indexes.record_index.changes import record_staging, shards_of, stage_keys
 from pudi.indexes.record_index.properties import (
     has_repeated_keys,
@@ -37,12 +45,12 @@ from pudi.indexes.record_index.properties import (
     record_index_spec,
 )
 from pudi.metadata import MetadataTable, partitions_listed
+from pudi.metadata.index_rows import encode_location
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.locations import encode_location
 from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
-from pudi.metadata_write.request import IndexRequest
+from pudi.metadata_write.index_defs import IndexRequest
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.schema import PARTITION_PATH

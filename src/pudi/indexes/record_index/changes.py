@@ -27,7 +27,7 @@ from pudi.format import (
 )
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.indexes.record_index.properties import is_partitioned, may_repeat, note_repeated
-from pudi.metadata.locations import encode_location
+from pudi.metadata.index_rows import encode_location
 from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata.validity import is_known_to, scope_of
 from pudi.metadata_write.client import open_metadata
@@ -35,8 +35,8 @@ from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_in
 from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.tagging import Index
 from pudi.task import Engine
+from pudi.task.index_entries import RecordStaging
 from pudi.task.index_keys import KeyTask, ShardTask
-from pudi.task.record_staging import RecordStaging
 from pudi.task.repeated_keys import KeyWatch, Repeated
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
 from pudi.timeline import Instant, Timeline

@@ -1,14 +1,17 @@
-"""Parse a table's stored Avro schema: untrusted JSON text in, Arrow schema out."""
+"""The Avro schema that Hudi stores of a table: parsed to an Arrow schema, made of one, edited as text."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
+from pudi.schema.fields import META_FIELDS, check_names, without_meta_fields
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 MAX_CHARS = 16 * 1024 * 1024
@@ -20,7 +23,7 @@ _SHORT = 1 << 16
 MAX_TYPES = 200_000
 """Most types in one schema, named types counted each time they are used."""
 
-_PRIMITIVES = {
+_ARROW_TYPES = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -175,8 +178,8 @@ class _Reader:
         return list(fields.values())
 
     def _by_name(self, name: str, space: str, path: str) -> pa.DataType:
-        if name in _PRIMITIVES:
-            return _PRIMITIVES[name]
+        if name in _ARROW_TYPES:
+            return _ARROW_TYPES[name]
         full = name if "." in name or name in self._named else f"{space}.{name}"
         if full not in self._named:
             raise CorruptError(f"an Avro schema uses the unknown type {name[:100]!r} at {path!r}")
@@ -198,7 +201,7 @@ def _primitive(name: str, node: Mapping[str, object], path: str) -> pa.DataType 
         return _decimal(node, path)
     if isinstance(logical, str) and (name, logical) in _LOGICAL:
         return _LOGICAL[name, logical]
-    return _PRIMITIVES.get(name)
+    return _ARROW_TYPES.get(name)
 
 
 def _fixed(node: Mapping[str, object], path: str) -> pa.DataType:
@@ -222,3 +225,195 @@ def _decimal(node: Mapping[str, object], path: str) -> pa.DataType:
 
 def _kind(node: object) -> str:
     return "nothing" if node is None else f"a {type(node).__name__}"
+
+
+_WRITTEN_DIFFERENTLY = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
+
+
+def add_meta_fields(avro_json: str) -> str:
+    """The schema with the five meta fields in front, as it stands in the footer of a base file (addMetadataFields)."""
+    schema = json.loads(avro_json)
+    own = [field for field in schema["fields"] if field["name"] not in META_FIELDS]
+    metas = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
+    return json.dumps({**schema, "fields": [*metas, *own]}, separators=(",", ":"), ensure_ascii=False)
+
+
+def without_columns_text(avro_json: str, names: Collection[str]) -> str:
+    """The schema without some columns, as it stands in files that leave them out."""
+    schema = json.loads(avro_json)
+    kept = [field for field in schema["fields"] if field["name"] not in names]
+    if len(kept) == len(schema["fields"]):
+        return avro_json
+    return json.dumps({**schema, "fields": kept}, separators=(",", ":"), ensure_ascii=False)
+
+
+def with_text_columns_text(avro_json: str, names: Sequence[str]) -> str:
+    """The schema with some columns as nullable texts behind the others (TableSchemaResolver.appendPartitionColumns)."""
+    schema = json.loads(without_columns_text(avro_json, names))
+    texts = [{"name": name, "type": ["null", "string"], "default": None} for name in names]
+    whole = {**schema, "fields": [*schema["fields"], *texts]}
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+
+
+def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
+    """Return the Avro schema of a table with changed columns; unchanged columns keep their definition.
+
+    Args:
+        avro_json: the schema so far.
+        schema: the table's columns now, without meta fields.
+        table_name: `hoodie.table.name`.
+
+    Returns:
+        The text as it was where nothing changed.
+
+    Raises:
+        SchemaError: a name or a type can't be stored in a Hudi table.
+    """
+    before = without_meta_fields(avro_to_arrow(avro_json))
+    if before.equals(schema):
+        return avro_json
+    fresh = arrow_to_avro(schema, table_name)
+    own = {field["name"]: field for field in json.loads(avro_json)["fields"]}
+    fields = [
+        own[name] if name in before.names and before.field(name).equals(schema.field(name)) else field
+        for name, field in ((field["name"], field) for field in json.loads(fresh)["fields"])
+    ]
+    mixed = {**json.loads(avro_json), "fields": fields}
+    text = json.dumps(mixed, separators=(",", ":"), ensure_ascii=False)
+    # a field may refer to a type that another one defines, which may be gone
+    try:
+        return text if avro_to_arrow(text).equals(schema) else fresh
+    except PudiError:
+        return fresh
+
+
+def unwritable_columns(avro_json: str) -> list[str]:
+    """Return columns with an Avro type that pudi reads but would write differently, such as `timestamp-millis`.
+
+    Their values are read into Arrow types of finer units or other layouts; files written from these would contradict
+    the schema that names them.
+    """
+    return [field["name"] for field in json.loads(avro_json)["fields"] if any(_differs_when_written(field["type"]))]
+
+
+def _differs_when_written(node: Any) -> Iterator[bool]:
+    if isinstance(node, list):
+        for branch in node:
+            yield from _differs_when_written(branch)
+    elif isinstance(node, dict):
+        logical = node.get("logicalType")
+        yield (
+            node.get("type") == "enum"
+            or logical in _WRITTEN_DIFFERENTLY
+            or (logical == "decimal" and node.get("type") == "bytes")
+        )
+        for part in ("type", "items", "values"):
+            yield from _differs_when_written(node.get(part))
+        for field in node.get("fields", ()):
+            yield from _differs_when_written(field["type"])
+
+
+Json = str | dict[str, object] | list[object]
+
+_AVRO_TYPES: dict[pa.DataType, Json] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "bytes",
+    pa.date32(): {"type": "int", "logicalType": "date"},
+    TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
+    LOCAL_TIMESTAMP: {"type": "long", "logicalType": "local-timestamp-micros"},
+    pa.time32("ms"): {"type": "int", "logicalType": "time-millis"},
+    pa.time64("us"): {"type": "long", "logicalType": "time-micros"},
+}
+
+
+def arrow_to_avro(schema: pa.Schema, table_name: str) -> str:
+    """The table schema as Avro JSON, letter for letter as Hudi's Spark writer stores it.
+
+    It is what a commit's extraMetadata holds under `schema`, and `hoodie.table.create.schema`;
+    meta fields, which Hudi leaves out there, are the caller's to leave out. Nullable columns are
+    `["null", T]` with default null. Nested records are named after their field, in the namespace of
+    the record around them; decimals are fixed, named `fixed` under their field.
+    Source: FORMAT section 12; Spark's SchemaConverters.toAvroType as Hudi copied it.
+
+    Args:
+        schema: columns in pudi's types, as `normalise` and `avro_to_arrow` give them.
+        table_name: `hoodie.table.name`, from which the record's name and namespace are made.
+
+    Raises:
+        InvalidArgumentError: the table has no name.
+        SchemaError: a name or a type can't be stored in a Hudi table.
+    """
+    name, namespace = record_name(table_name)
+    record = _record(list(schema), name, namespace, "")
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+
+
+def record_name(table_name: str) -> tuple[str, str]:
+    """Name and namespace of a table's Avro record, for example `("t_record", "hoodie.t")`.
+
+    Characters that Avro does not know become two underscores (HoodieSchemaUtils.getRecordQualifiedName).
+
+    Raises:
+        InvalidArgumentError: the table has no name.
+    """
+    if not table_name.strip():
+        raise InvalidArgumentError("a table's name can't be empty")
+    clean = re.sub(r"^[^A-Za-z_]", "__", table_name)
+    clean = re.sub(r"[^A-Za-z0-9_]", "__", clean)
+    return f"{clean}_record", f"hoodie.{clean}"
+
+
+def decimal_bytes(precision: int) -> int:
+    """Return the number of bytes of the smallest two's complement number that holds `digits` decimal digits."""
+    largest: int = 10**precision - 1
+    return (largest.bit_length() + 8) // 8
+
+
+def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> dict[str, object]:
+    check_names(fields, path)
+    return {
+        "type": "record",
+        "name": name,
+        "namespace": namespace,
+        "fields": [_field(field, f"{namespace}.{name}", path) for field in fields],
+    }
+
+
+def _field(field: pa.Field, namespace: str, path: str) -> dict[str, object]:
+    kind = _type(field.type, field.name, namespace, f"{path}.{field.name}" if path else field.name)
+    if field.nullable:
+        return {"name": field.name, "type": ["null", kind], "default": None}
+    return {"name": field.name, "type": kind}
+
+
+def _type(kind: pa.DataType, name: str, namespace: str, path: str) -> Json:
+    primitive = _AVRO_TYPES.get(kind)
+    if primitive is not None:
+        return primitive
+    if pa.types.is_decimal128(kind) and 0 <= kind.scale <= kind.precision <= MAX_DECIMAL_DIGITS:
+        return {
+            "type": "fixed",
+            "name": "fixed",
+            "namespace": f"{namespace}.{name}",
+            "size": decimal_bytes(kind.precision),
+            "logicalType": "decimal",
+            "precision": kind.precision,
+            "scale": kind.scale,
+        }
+    if pa.types.is_struct(kind):
+        return _record(list(kind), name, namespace, path)
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": _inner(kind.value_field, name, namespace, f"{path}.element")}
+    if pa.types.is_map(kind) and kind.key_type == pa.string():
+        return {"type": "map", "values": _inner(kind.item_field, name, namespace, f"{path}.value")}
+    raise SchemaError(f"column {path!r} has type {kind}, which is none of a Hudi table's types; see normalise")
+
+
+def _inner(field: pa.Field, name: str, namespace: str, path: str) -> Json:
+    kind = _type(field.type, name, namespace, path)
+    return ["null", kind] if field.nullable else kind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from pudi.format import RuntimeStats, WriteStat, encode_commit_message
+from pudi.format import RuntimeStats, WriteStat
+from pudi.hooks.http_callback import encode_commit_message
 
 ZEROS = (
     '"numInserts":0,"numUpdates":0,"numDeletes":0,"totalLogReadTimeMs":0,"totalLogRecords":0,'
