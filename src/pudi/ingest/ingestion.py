@@ -28,7 +28,7 @@ from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
-from pudi.table.create import check_engine, first_write
+from pudi.table.create import check_engine, first_write, tuple_of_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +271,11 @@ class Ingestion:
             ("partition_by", self.partition_by, config.partition_fields),
             ("ordering", self.ordering, config.ordering_fields),
         ):
-            if given is not None and _names(given) != tuple(own):
+            if given is not None and tuple_of_names(given) != tuple(own):
                 has = f"the table has {', '.join(own)}" if own else "the table has none"
                 raise InvalidArgumentError(
-                    f"{name}={', '.join(_names(given))} is for a new table, and {has}: leave it out", table=table.path
+                    f"{name}={', '.join(tuple_of_names(given))} is for a new table, and {has}: leave it out",
+                    table=table.path,
                 )
 
     def _columns(self, table: Table | None) -> pa.Schema | None:
@@ -308,7 +309,7 @@ class Ingestion:
 
     def _with_keys(self, data: Any, table: Table | None, batch: Batch) -> tuple[Any, list[BadRecord]]:
         """Return the records with a key, and those without, if they are kept."""
-        keys = _names(self.record_key) if table is None else table.config.record_key_fields
+        keys = tuple_of_names(self.record_key) if table is None else table.config.record_key_fields
         on_spark = is_spark_frame(data)
         known = [name for name in keys if name in (data.columns if on_spark else data.column_names)]
         if self.error_table is None or not known:
@@ -391,12 +392,6 @@ class Ingestion:
 
 def _commits(table: Table) -> set[str]:
     return {each.requested for each in table.timeline.commits}
-
-
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _without_keys(data: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, list[str]]:

@@ -123,7 +123,7 @@ def note_outcome(target: ServiceTarget, service: str, before: ServiceFailure | N
     except Exception as error:
         now_ms = target.meta.context.clock.now_ms()
         since_ms, times = (now_ms, 1) if before is None else (before.since_ms, before.times + 1)
-        _note(target, ServiceFailure(service, _text_of(error), times, since_ms, now_ms))
+        _note(target, ServiceFailure(service, failure_text(error), times, since_ms, now_ms))
         raise
     if before is not None:
         clear_failure(target, service)
@@ -155,7 +155,8 @@ def _parse(service: str, data: bytes) -> ServiceFailure | None:
     return ServiceFailure(service, str(fields["error"]), times, since_ms, last_ms) if whole else None
 
 
-def _text_of(error: Exception) -> str:
+def failure_text(error: Exception) -> str:
+    """Return an error as reports of services state it, with its type."""
     return f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)
 
 

@@ -57,7 +57,7 @@ def listing_differences(
     if others and timeline.rules.logs_name_their_slice:
         needed &= _not_of_others(meta, timeline, needed)
     for partition in sorted(listed):
-        there = {info.path: info.size for info in folders.get(partition, ()) if _is_data(info.path)}
+        there = {info.path: info.size for info in folders.get(partition, ()) if is_data_file(info.path)}
         said = {info.path: info.size for info in listed[partition]}
         for path in sorted(said.keys() - there.keys()):
             if not cleaning:
@@ -101,7 +101,7 @@ def lost_files(
             for stat in stats:
                 path, group = stat.path or "", (partition, stat.file_id or "")
                 log = parse_log_file(path.rpartition("/")[2])
-                if not path or path in there or not _is_data(path) or (log is not None and log.cdc):
+                if not path or path in there or not is_data_file(path) or (log is not None and log.cdc):
                     continue
                 base = bases.get(group)
                 if (base is None or base.instant <= instant.requested) and not view.is_replaced(*group):
@@ -140,7 +140,8 @@ def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:
         yield Difference(TIMELINE, lost.requested, lost.text)
 
 
-def _is_data(path: str) -> bool:
+def is_data_file(path: str) -> bool:
+    """Return whether a path ends with the name of a base file or a log file."""
     return parse_data_file(path.rpartition("/")[2]) is not None
 
 

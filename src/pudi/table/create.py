@@ -66,9 +66,9 @@ def create(
     meta = create_table(
         os.fspath(path),
         schema,
-        record_key=_names(record_key),
-        partition_by=_names(partition_by),
-        ordering=_names(ordering),
+        record_key=tuple_of_names(record_key),
+        partition_by=tuple_of_names(partition_by),
+        ordering=tuple_of_names(ordering),
         table_type=table_type,
         name=name,
         options=dict(options or {}),
@@ -106,7 +106,8 @@ def _is_empty(table: Table) -> bool:
         return False
 
 
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+def tuple_of_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return names that are given as one text or several."""
     if value is None:
         return ()
     return (value,) if isinstance(value, str) else tuple(value)

@@ -14,12 +14,13 @@ from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
-from pudi.format import Action, instant_to_millis, millis_to_instant, parse_data_file
+from pudi.format import Action, instant_to_millis, millis_to_instant
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata_write.client import open_metadata
 from pudi.services.clustering_gain import LayoutStats, last_clustering
 from pudi.services.orphans import find_orphans
 from pudi.table.access import readers
+from pudi.table.check import is_data_file
 from pudi.table.description import pending_instants
 from pudi.table.diagnosis import (
     Advice,
@@ -72,7 +73,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     """
     folders = StorageListing(meta.storage).all_files()
     timeline = meta.store.load()
-    facts = {partition: [i for i in infos if _is_data(i.path)] for partition, infos in folders.items()}
+    facts = {partition: [i for i in infos if is_data_file(i.path)] for partition, infos in folders.items()}
     slices, problem = _slices(meta, timeline)
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
@@ -102,10 +103,6 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
 def _upgrade(meta: MetaClient) -> str:
     intent = read_intent(meta)
     return "" if intent is None else f"from version {intent.old} to {intent.new}"
-
-
-def _is_data(path: str) -> bool:
-    return parse_data_file(path.rpartition("/")[2]) is not None
 
 
 def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:

@@ -31,7 +31,7 @@ from pudi.record import KeyGenerator
 from pudi.record.partition_path import FolderValues, check_same_columns, folder_type, folder_values
 from pudi.schema import META_FIELDS, normalise, written_schema
 from pudi.storage import canonical_root, delete_folder, executor_of, open_storage
-from pudi.table.create import create
+from pudi.table.create import create, tuple_of_names
 from pudi.table.table import Table
 from pudi.table.verbs import engine_of
 from pudi.task.import_files import ImportSource
@@ -101,8 +101,8 @@ def import_table(
     values = {path: folder_values(path) for path, _ in found}
     folders = check_same_columns(values.items(), files.root)
     seen = _look(files, found)
-    schema = _columns(files.root, seen, values, folders, _names(record_key))
-    partitions = _names(partition_by) if partition_by is not None else folders
+    schema = _columns(files.root, seen, values, folders, tuple_of_names(record_key))
+    partitions = tuple_of_names(partition_by) if partition_by is not None else folders
     given = dict(options or {})
     if folders and set(partitions) == set(folders):
         given.setdefault(TableConfig.hive_style.key, "true")
@@ -132,12 +132,6 @@ def _run(
 ) -> CommitResult | None:
     meta, resolved = table._for_write(None)
     return import_action.import_files(meta, engine_of(None, spark), source, files, resolved, copy=copy)
-
-
-def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def _check_apart(source: str, target: str) -> None:
@@ -279,7 +273,7 @@ def _taken_up(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Tabl
     table = Table(root, settings["options"], settings["storage_options"])
     if table.timeline.commits:
         raise TableExistsError("there is a table already, and it has commits: choose another target", table=root)
-    wanted = {name: _names(settings[name]) for name in ("record_key", "partition_by", "ordering")}
+    wanted = {name: tuple_of_names(settings[name]) for name in ("record_key", "partition_by", "ordering")}
     config = table.config
     there = {
         "record_key": tuple(config.record_key_fields),

@@ -198,7 +198,7 @@ class LogAppender:
         if not deletes.num_rows:
             return
         rule = self.spec.rule if self.spec.deleted is None else self.spec.deleted.rule
-        partitions = _constant(self.task.partition, deletes.num_rows)
+        partitions = constant_text(self.task.partition, deletes.num_rows)
         start = 0
         for part in portions(deletes.append_column(_PATHS, partitions)):
             ordering = [one_array(values) for values in rule.ordering_values(part)]
@@ -221,11 +221,11 @@ class LogAppender:
         if not self.spec.files.populated:
             return without_meta_values(rows.select(self.spec.schema.names))
         metas = {
-            COMMIT_TIME: _constant(self.spec.instant, count),
+            COMMIT_TIME: constant_text(self.spec.instant, count),
             COMMIT_SEQNO: sequence_numbers(self.spec.instant, self.task.number, first, count),
             RECORD_KEY: rows[RECORD_KEY],
-            PARTITION_PATH: _constant(self.task.partition, count),
-            FILE_NAME: _constant(self.task.file_id, count),
+            PARTITION_PATH: constant_text(self.task.partition, count),
+            FILE_NAME: constant_text(self.task.file_id, count),
         }
         names = self.spec.schema.names
         return pa.table(
@@ -321,5 +321,6 @@ def _in_base_order(rows: pa.Table) -> pa.Array:
     return pa.array(np.argsort(np.asarray(rows[BASE_ROW])))
 
 
-def _constant(value: str, length: int) -> pa.DictionaryArray:
+def constant_text(value: str, length: int) -> pa.DictionaryArray:
+    """Return a constant text column as a dictionary of one value."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))

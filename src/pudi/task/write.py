@@ -22,7 +22,7 @@ from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import take, take_column
-from pudi.task.append import Appended, LogAppender, sequence_numbers
+from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers
 from pudi.task.change_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
 from pudi.task.rewrite import FileRewriter, both
@@ -302,7 +302,7 @@ class SliceWriter:
         if name == COMMIT_SEQNO:
             return sequence_numbers(self.spec.instant, self.task.number, first, length)
         values = {COMMIT_TIME: self.spec.instant, PARTITION_PATH: self.task.partition, FILE_NAME: self.name.name}
-        return _constant(values[name], length)
+        return constant_text(values[name], length)
 
     def _write(self, table: pa.Table, counts: Counts, prev: BaseFile | None, change: _Change) -> FileResult:
         writer = self.spec.files.writer(self.storage, self.spec.avro_schema)
@@ -373,11 +373,6 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
         gone = pc.or_(gone, pc.fill_null(rows[DELETED], False))
         return rows.set_column(at, rows.schema.field(DELETED), gone)
     return rows.append_column(DELETED, gone)
-
-
-def _constant(value: str, length: int) -> pa.DictionaryArray:
-    """Return a constant text column as a dictionary of one value."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,9 @@ class LogArchive:
         """
         entries = [e for e in self._entries().values() if since is None or e.requested >= since]
         found = (
-            Instant(e.requested, e.action, State.COMPLETED, _time(e.transition, e.requested), 1, archived=True)
+            Instant(
+                e.requested, e.action, State.COMPLETED, completion_time(e.transition, e.requested), 1, archived=True
+            )
             for e in entries
         )
         return tuple(sorted(found))
@@ -224,7 +226,7 @@ class HistoryArchive:
         for name in self._manifest():
             for row in self._read(name, [*_TIMES, "metadata", "plan"]).to_pylist():
                 if row["action"] in _ACTIONS and row["instantTime"] and is_instant_time(row["instantTime"]):
-                    done = _time(row["completionTime"], row["instantTime"])
+                    done = completion_time(row["completionTime"], row["instantTime"])
                     yield {**row, "completionTime": done}, _ACTIONS[row["action"]]
 
     def _manifest(self) -> list[str]:
@@ -235,7 +237,13 @@ class HistoryArchive:
         if name not in self._times:
             rows = self._read(name, _TIMES).to_pydict()
             self._times[name] = tuple(
-                Instant(requested, _ACTIONS[action].comparable, State.COMPLETED, _time(done, requested), archived=True)
+                Instant(
+                    requested,
+                    _ACTIONS[action].comparable,
+                    State.COMPLETED,
+                    completion_time(done, requested),
+                    archived=True,
+                )
                 for requested, done, action in zip(*(rows[column] for column in _TIMES), strict=True)
                 if requested and is_instant_time(requested) and action in _ACTIONS
             )
@@ -365,6 +373,6 @@ def _range(name: str) -> tuple[str, str]:
     return found
 
 
-def _time(time: str | None, requested: str) -> str:
-    """The completion time of an archived instant; where the archive has none, Hudi takes the requested time."""
+def completion_time(time: str | None, requested: str) -> str:
+    """Return the completion time of an archived instant; where the archive has none, Hudi takes the requested time."""
     return time if time is not None and is_instant_time(time) else requested

@@ -25,7 +25,7 @@ from pudi.format import (
 )
 from pudi.format.parquet_pages import PARQUET_ERRORS, open_parquet
 from pudi.storage import open_input
-from pudi.timeline.archive import LogArchive, read_manifest
+from pudi.timeline.archive import LogArchive, completion_time, read_manifest
 from pudi.timeline.instant import Instant
 from pudi.timeline.store import TimelineStore
 
@@ -102,7 +102,7 @@ def _newest_archived(
         for entries in LogArchive(store.storage, store.history).by_file():
             for key, entry in entries.items():
                 if found.wants(key):
-                    done = _completion(entry.transition, entry.requested)
+                    done = completion_time(entry.transition, entry.requested)
                     instant = Instant(*key, State.COMPLETED, done, 1, archived=True)
                     found.add(key, describe(instant, ArchivedContent(entry)))
         return found.sorted()
@@ -131,7 +131,7 @@ def _of_file(storage: Storage, path: str, found: _Newest[Any]) -> Iterator[tuple
                     if kind is None or (requested, kind) not in wanted:
                         continue
                     wanted.discard((requested, kind))
-                    completed = _completion(done, requested)
+                    completed = completion_time(done, requested)
                     instant = Instant(requested, kind, State.COMPLETED, completed, archived=True)
                     yield instant, ArchivedContent(bytes(content or b""), path)
     except (*PARQUET_ERRORS, KeyError) as error:
@@ -184,8 +184,3 @@ def _last(name: str) -> str:
     found = history_range(name)
     assert found is not None, "names of manifests are checked"
     return found[1]
-
-
-def _completion(time: str | None, requested: str) -> str:
-    """The completion time; the requested time where the archive has none, as Hudi takes it."""
-    return time if time is not None and is_instant_time(time) else requested

@@ -18,7 +18,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.commit.lease import PlanDisplacedError, PlanTakenError, is_available
 from pudi.commit.rollback import dead_writes, finished_writes, refuse_pending_restore, repair
 from pudi.config import Options, WriteOptions
-from pudi.errors import PudiError, cause_text
+from pudi.errors import PudiError
 from pudi.format import Action
 from pudi.indexing.indexing import run_pending_indexes
 from pudi.indexing.rebuild import finish_rebuild
@@ -27,6 +27,7 @@ from pudi.services.compaction import LEFT_TO_WRITES, holds_newest
 from pudi.services.failures import (
     ServiceFailure,
     clear_failure,
+    failure_text,
     failures,
     is_resting,
     not_aside,
@@ -194,7 +195,7 @@ class _Work:
         try:
             target = ServiceTarget.of_metadata_table(meta, engine, options)
         except PudiError as error:
-            self._say(MaintenanceStep(METADATA_TABLE, METADATA_TABLE, Outcome.FAILED, _text_of(error)))
+            self._say(MaintenanceStep(METADATA_TABLE, METADATA_TABLE, Outcome.FAILED, failure_text(error)))
             return
         self.on(target)
 
@@ -231,7 +232,7 @@ class _Work:
                 "table %s: the %s of the %s failed: %s", self.meta.storage.root, name, on, error, exc_info=True
             )
             seconds = self.meta.context.clock.monotonic() - began
-            self._say(MaintenanceStep(name, on, Outcome.FAILED, _text_of(error), instant, seconds))
+            self._say(MaintenanceStep(name, on, Outcome.FAILED, failure_text(error), instant, seconds))
             return False
         outcome, at = Outcome.DONE if done else Outcome.NOTHING, getattr(done, "instant", None) or instant
         return self._say(MaintenanceStep(name, on, outcome, reason, at, self.meta.context.clock.monotonic() - began))
@@ -265,7 +266,7 @@ class _Work:
             if not self.dry_run:
                 with suppress(Exception), note_outcome(target, service.name, before):
                     raise
-            self._say(MaintenanceStep(service.name, on, Outcome.FAILED, _text_of(error)))
+            self._say(MaintenanceStep(service.name, on, Outcome.FAILED, failure_text(error)))
             return
         if need is not None and need.due:
             self.step(service.name, on, need.text, partial(self._remembering, service, target, before))
@@ -292,7 +293,3 @@ class _Work:
             if pending is not None:
                 return run_instant(service, target, pending)
             return run(service, target, when_due=True)
-
-
-def _text_of(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)
