@@ -19,7 +19,7 @@ from pudi.metadata import stats_of_records
 from pudi.metadata.keys import column_stats_keys
 from pudi.scan import snapshot_scan
 from pudi.schema import COMMIT_TIME
-from pudi.services.slice_holders import Holder, SliceHolders
+from pudi.services.clean_plan import Holder, SliceHolders
 from pudi.timeline import Timeline
 
 
