@@ -105,7 +105,7 @@ LOCAL = [
     ("mor", 9, BUCKET | AVRO),
     ("cow", 9, CHANGES),
 ]
-SPARK = [("cow", 9, {}), ("mor", 6, AVRO), ("mor", 9, MOVES)]
+SPARK = [("mor", 6, AVRO), ("cow", 9, MOVES), ("mor", 9, {})]
 
 
 @pytest.mark.parametrize(("engine", "kind", "version", "options"), per_engine(LOCAL, SPARK), indirect=["engine"])
