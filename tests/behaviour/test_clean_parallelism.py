@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,13 +66,14 @@ class OnDelete(StorageWrapper):
 def test_jobs_in_threads(tmp_path: Path, parallelism: str, expected: int) -> None:
     mine = made(str(tmp_path / "trips"))
     guard, running, most = threading.Lock(), 0, 0
+    together = threading.Barrier(expected, timeout=60)
 
     def count(do: Callable[[], Any]) -> Any:
         nonlocal running, most
         with guard:
             running += 1
             most = max(most, running)
-        time.sleep(0.05)  # longer than threads take to begin
+        together.wait()
         with guard:
             running -= 1
         return do()
