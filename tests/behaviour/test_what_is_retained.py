@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -88,3 +89,34 @@ def test_in_spark_workers(spark: Any, tmp_path: Path) -> None:
     mine.clean(options={"hoodie.clean.commits.retained": "2"})
     with pytest.raises(Exception, match=f"NotFoundError.*the earliest commit that cleans kept is {commits(mine)[-2]}"):
         frame.collect()
+
+
+@pytest.mark.parametrize("metadata", ["true", "false"])
+@pytest.mark.parametrize("version", ["6", "8", "9"])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_moment_of_which_some_slices_are_kept_is_refused(
+    kind: str, version: str, metadata: str, tmp_path: Path
+) -> None:
+    """The commit that is asked for has its own file; another file group's slice of then is gone."""
+    options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": metadata}
+    mine = pudi.create(
+        tmp_path / "t", {"id": "string", "p": "string", "n": "int"}, record_key="id", partition_by="p",
+        table_type=kind, options=options | {"hoodie.clean.automatic": "false"},
+    )  # fmt: skip
+    for number, part in enumerate("xyxxx"):
+        mine.upsert(pa.table({"id": [part], "p": [part], "n": pa.array([number], pa.int32())}))
+        if kind == "mor" and number == 3:
+            mine.compact()
+    moments = [each.requested for each in mine.timeline.commits]
+    before = {each: mine.scan(["id", "n"], as_of=each).to_arrow().sort_by("id").to_pylist() for each in moments}
+    one = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+    assert mine.clean(options=one) is not None
+    refused = []
+    for moment in moments:
+        try:
+            assert mine.scan(["id", "n"], as_of=moment).to_arrow().sort_by("id").to_pylist() == before[moment]
+        except pudi.NotFoundError as error:
+            assert "kept some slices" in str(error)
+            refused.append(moment)
+    assert moments[1] in refused
+    assert moments[-1] not in refused

@@ -18,12 +18,12 @@ from pudi.client import (
 )
 from pudi.client.lost_instants import refuse_losses
 from pudi.config import Options
-from pudi.errors import NotFoundError, NotSupportedError, naming
+from pudi.errors import NotSupportedError, naming
 from pudi.filegroup import FileSlice
-from pudi.filegroup.clean_history import Cleaned, cleans_after, retained_text
-from pudi.format import Action, parse_data_file
+from pudi.format import Action
 from pudi.metadata import MetadataTable
 from pudi.plan import plan_read
+from pudi.scan.cleaned_moments import refuse_cleaned
 from pudi.scan.planning import Groups, Planner, skipper
 from pudi.scan.ranges import bounds_of, cleaned_after, day_of, schema_at, warn_before_first
 from pudi.scan.scan import Scan, chosen_columns
@@ -61,7 +61,7 @@ def snapshot_scan(
             instant = parse_time(as_of, meta.config.timezone, what="as_of")
         if timeline.start is not None and instant < timeline.start and meta.store.has_history():
             timeline = timeline.with_archived(meta.store.archived())
-        _check_not_cleaned(meta, timeline, instant)
+        refuse_cleaned(meta, timeline, instant)
         seen = _as_saved(meta, timeline, timeline.until(instant), instant)
         warn_before_first(meta, timeline, seen, "as_of", as_of)
     schema = schema_at(meta, seen, timeline)
@@ -247,53 +247,3 @@ class _Touched:
         if meta.merges_on_read:
             verify_committed_logs(meta, view, slices, self.chosen, groups)
         return slices
-
-
-def _check_not_cleaned(meta: MetaClient, timeline: Timeline, instant: str) -> None:
-    """Refuse a moment that a clean did not keep (TimelineUtils.validateTimestampAsOf, which looks at the last clean).
-
-    The files of a commit with a savepoint are all kept; Hudi refuses to read them by time travel.
-    """
-    newest = max((each.requested for each in timeline.until(instant).commits), default=None)
-    if any(each.requested == newest for each in timeline.of(Action.SAVEPOINT)):
-        return
-    cleans = cleans_after(meta.store, timeline, instant)
-    if not any(each.retained > instant for each in cleans):
-        cleans = cleans_after(meta.store, timeline, instant, archived=True)
-    earliest = max((each.retained for each in cleans), default="")
-    if cleans and not earliest:  # they keep this many versions of each file: all of the active timeline counts as kept
-        earliest = next((i.requested for i in timeline.commits if not i.archived), "")
-    if earliest and instant < earliest:
-        text = retained_text(timeline, cleans) or f"the earliest commit that cleans kept is {earliest}"
-        raise NotFoundError(
-            f"the cleaner has removed the table's state at {instant}; {text}", table=meta.storage.root, instant=instant
-        )
-    _check_replaced_kept(meta, timeline, instant, cleans)
-
-
-def _check_replaced_kept(meta: MetaClient, timeline: Timeline, instant: str, cleans: Sequence[Cleaned]) -> None:
-    """Refuse a moment whose records were in file groups that a later commit replaced and a clean deleted.
-
-    A cleaner that counts slices deletes replaced file groups immediately, and states no earliest commit. What a clean
-    deleted before the file group was replaced were older slices, which no current reader needs.
-    """
-    counting = [clean for clean in cleans if not clean.retained]
-    replaced = {
-        (partition, file_id): each.requested
-        for each in (timeline.of(Action.REPLACECOMMIT) if counting else ())
-        if each.requested > instant
-        for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
-        for file_id in ids
-    }
-    for clean in counting if replaced else ():
-        for partition, deleted in clean.deleted.items():
-            for name in map(parse_data_file, deleted):
-                gone = None if name is None else replaced.get((partition, name.file_id))
-                if name is not None and name.instant <= instant and gone is not None and gone < clean.requested:
-                    raise NotFoundError(
-                        f"the cleaner has removed file groups of the table's state at {instant}; commit "
-                        f"{gone} replaced them: read the table as it was from then on; "
-                        + retained_text(timeline, cleans),
-                        table=meta.storage.root,
-                        instant=instant,
-                    )
