@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pudi
+from pudi.context import Storage
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
 from support.metadata import assert_listing, metadata_partitions, timeline_of
@@ -32,8 +33,11 @@ def create_on(patch: pytest.MonkeyPatch, path: Path, version: str, kind: str, **
     """Make a table on a storage that may die."""
     used: list[FaultStorage] = []
 
-    def faulty(*args: object, **more: object) -> FaultStorage:
-        used.append(FaultStorage(open_storage(*args, **more), **fault))  # type: ignore[arg-type]
+    def faulty(root: str, *args: object, **more: object) -> Storage:
+        storage = open_storage(root, *args, **more)  # type: ignore[arg-type]
+        if root != str(path):  # the folders above, in which other tables are looked for
+            return storage
+        used.append(FaultStorage(storage, **fault))  # type: ignore[arg-type]
         return used[-1]
 
     with patch.context() as during:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -33,6 +33,12 @@ from pudi.storage import StorageBelow, executor_of, local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _REMEDY = "restore it from a copy, or rebuild the metadata table (`pudi repair`)"
+
+
+def _still_completed(timeline: Timeline, now: Timeline) -> Timeline:
+    """Return a timeline without what was rolled back, or archived, since it was loaded."""
+    done = {each.requested for each in now.instants if each.is_completed}
+    return replace(timeline, instants=tuple(each for each in timeline.instants if each.requested in done))
 
 
 def check_slice(
@@ -177,6 +183,8 @@ class MetadataTable:
                 "the properties name a metadata table that has no completed commit; rebuild it", table=own.root
             )
         behind = missing(timeline, known, instants.archived)
+        if behind is not None:  # unless it was rolled back since the timeline was loaded
+            behind = missing(_still_completed(timeline, store.load()), known, instants.archived)
         if behind is not None:
             raise CorruptError(
                 f"the metadata table doesn't know of the completed {behind.action.value} {behind.requested}: a writer "
