@@ -120,3 +120,35 @@ def test_a_moment_of_which_some_slices_are_kept_is_refused(
             refused.append(moment)
     assert moments[1] in refused
     assert moments[-1] not in refused
+
+
+@pytest.mark.parametrize("metadata", ["true", "false"])
+def test_a_moment_after_an_archived_clustering_is_whole(metadata: str, tmp_path: Path) -> None:
+    """What the clustering had replaced by then was deleted after the moment, and isn't missing from it."""
+    options = {
+        **OPTIONS,
+        "hoodie.metadata.enable": metadata,
+        "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
+        "hoodie.clean.fileversions.retained": "1",
+        "hoodie.keep.min.commits": "5",
+        "hoodie.keep.max.commits": "6",
+        "hoodie.metadata.compact.max.delta.commits": "1",
+    }
+    pudi.create(tmp_path / "t", {"id": "string", "p": "string"}, record_key="id", partition_by="p", options=options)
+    mine = pudi.Table(tmp_path / "t", options=options)
+    for name in ("a1", "a2", "cluster", "b1", "c1", "d1", "clean", "e1", "f1", "g1"):
+        if name == "cluster":
+            clustered = mine.cluster(partitions="a")
+            assert clustered is not None
+        elif name == "clean":
+            assert mine.clean() is not None
+        else:
+            mine.bulk_insert(pa.table({"id": [name], "p": [name[0]]}))
+    moments = commits(mine)
+    assert mine.archive()
+    left = commits(mine)
+    assert clustered.instant not in left
+    kept = [moment for moment in moments if moment in left]
+    found = [mine.scan(as_of=moment).to_arrow().num_rows for moment in kept]
+    assert found == list(range(8 - len(kept) + 1, 9))
+    assert len(kept) > 3, "the clean is newer than some of them"

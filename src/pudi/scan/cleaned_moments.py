@@ -45,7 +45,7 @@ def _refuse_lost_slices(
 
     Such a cleaner states no earliest commit, and deletes replaced file groups immediately.
     """
-    deleted = _deleted_files(meta, seen, [each for each in cleans if not each.retained])
+    deleted = _deleted_files(meta, seen, [each for each in cleans if not each.retained], instant)
     if not deleted:
         return
     with naming_retained(meta.store):
@@ -61,24 +61,27 @@ def _refuse_lost_slices(
             )
 
 
-def _deleted_files(meta: MetaClient, seen: Timeline, cleans: Sequence[Cleaned]) -> dict[Group, str]:
-    """Return the greatest instant among deleted files of each file group that a timeline's table has.
+def _deleted_files(meta: MetaClient, seen: Timeline, cleans: Sequence[Cleaned], instant: str) -> dict[Group, str]:
+    """Return the greatest instant among deleted files of each file group that the table had at a moment.
 
     What was replaced by then, or whose commit wasn't completed, no reader of that moment needs.
     """
-    if not any(each.deleted for each in cleans):
-        return {}
     committed, first = {each.requested for each in seen.commits}, seen.start or ""
-    replaced = {
-        (partition, file_id)
-        for each in seen.of(Action.REPLACECOMMIT)
-        for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
-        for file_id in ids
-    }
     found: dict[Group, str] = {}
     for partition, names in (pair for each in cleans for pair in each.deleted.items()):
         for name in (parsed for parsed in map(parse_data_file, names) if parsed is not None):
-            group = (partition, name.file_id)
-            if group not in replaced and (name.instant in committed or name.instant < first):
+            if name.instant in committed or name.instant < first:
+                group = (partition, name.file_id)
                 found[group] = max(found.get(group, ""), name.instant)
-    return found
+    if not found:
+        return {}
+    oldest = min(found.values())
+    archived = meta.store.archived(oldest) if oldest < first and meta.store.has_history() else ()
+    replaced = {
+        (partition, file_id)
+        for each in (*archived, *seen.instants)
+        if each.action is Action.REPLACECOMMIT and each.is_completed and each.requested <= instant
+        for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
+        for file_id in ids
+    }
+    return {group: newest for group, newest in found.items() if group not in replaced}
