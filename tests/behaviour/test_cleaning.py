@@ -356,7 +356,7 @@ def test_a_retained_state_of_a_group_that_was_cleaned_before_it_was_replaced(tmp
     assert rows(mine, as_of=newest) == before
     if policy == "KEEP_LATEST_FILE_VERSIONS":
         assert mine.clean(options=options) is not None
-        with pytest.raises(pudi.NotFoundError, match="replaced them"):
+        with pytest.raises(pudi.NotFoundError, match="kept some slices"):
             rows(mine, as_of=newest)
 
 
