@@ -92,8 +92,15 @@ class Context:
         object.__setattr__(self, "_chance", chance)
 
     def new_id(self) -> str:
-        """A new random UUID as text."""
-        return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+        """A new random UUID as text.
+
+        Its first eight characters are never all digits: as a file id it would look like that of a bucket, which the
+        next writer could only rule out by reading keys.
+        """
+        while True:
+            found = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+            if not found[:8].isdigit():
+                return found
 
     def writer_id(self) -> str:
         """A new UUID as text that tells this writer, or one call of it, from all others, even those with its seed."""
