@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -181,3 +184,56 @@ def test_a_timer_that_fails_ends() -> None:
     with pytest.raises(ZeroDivisionError):
         clock.advance(3)
     clock.advance(3)
+
+
+def test_threads_are_kept_for_the_next_calls() -> None:
+    executor, together = ThreadExecutor(), threading.Barrier(4)
+
+    def meet(_: int) -> int:
+        together.wait(60)
+        return threading.get_ident()
+
+    first = {*executor.map(meet, range(4), limit=4)}
+    assert len(first) == 4
+    assert {*executor.map(meet, range(4), limit=4)} == first
+
+
+def test_maps_within_maps_end(executor: Executor) -> None:
+    def inner(n: int) -> int:
+        return sum(executor.map(lambda m: n * m, range(5), limit=3))
+
+    assert executor.map(inner, range(40), limit=8) == [n * 10 for n in range(40)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """A job given to a thread that stayed in the parent would never begin."""
+    script = """
+import os, threading
+from pudi.context import ThreadExecutor
+def meet(_):
+    together.wait(60)
+executor, together = ThreadExecutor(), threading.Barrier(4)
+executor.map(meet, range(4), limit=4)
+child = os.fork()
+together = threading.Barrier(4)
+executor.map(meet, range(4), limit=4)
+if child:
+    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os._exit(7)
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=100, check=False).returncode == 7
+
+
+def test_what_ran_in_the_background_does_not_end_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the time of a function in the background is no end for other callers of its threads."""
+    executor, together = ThreadExecutor(), threading.Barrier(4)
+
+    def meet(n: int) -> list[int]:
+        together.wait(60)
+        return executor.map(lambda m: m + n, range(2), limit=2)
+
+    begun = executor.begin(lambda: executor.map(meet, range(4), limit=4), "test", exit_seconds=60)
+    assert begun.wait(60)
+    monkeypatch.setattr(begun, "over", True)
+    assert executor.map(meet, range(4), limit=4) == [[n, n + 1] for n in range(4)]

@@ -1,4 +1,4 @@
-"""Threads and timers: the only module that makes any, so that a test can decide what runs when."""
+"""Threads and timers: all that pudi starts, so that a test can decide what runs when."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pudi.context.lazy import lazy_module
+from pudi.context.workers import Calls, Pool, lend
 
 if TYPE_CHECKING:
     from concurrent import futures
@@ -130,10 +132,13 @@ def of_background(function: Callable[[_Item], _Answer]) -> Callable[[_Item], _An
         return function
 
     def call(item: _Item) -> _Answer:
-        _here.background = background
-        if background.over:
-            sys.exit("the program ends")
-        return function(item)
+        before, _here.background = getattr(_here, "background", None), background
+        try:
+            if background.over:
+                sys.exit("the program ends")
+            return function(item)
+        finally:
+            _here.background = before  # the thread serves other callers next
 
     return call
 
@@ -236,7 +241,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThreadExecutor:
-    """Runs functions in threads of this process, which end with the call that needs them."""
+    """Runs functions in threads of this process, which are kept for a while after the call that needed them."""
 
     def map(
         self,
@@ -267,17 +272,9 @@ class ThreadExecutor:
             while left and spent - (time.thread_time() - computed) <= max(spent / 2, _NO_WAIT):
                 done(function(left.popleft()))
                 spent = time.perf_counter() - began
-        if left and report is None:
-            return answers + _shared_calls(function, left, min(limit, len(left)))
         if left:
-            with futures.ThreadPoolExecutor(min(limit, len(left)), thread_name_prefix="pudi") as pool:
-                running = [pool.submit(function, item) for item in left]
-                try:
-                    for each in running:
-                        done(each.result())
-                except BaseException:
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    raise
+            calls = Calls(function, list(left), report, len(answers))
+            answers += calls.run(min(limit, len(left)))
         return answers
 
     def read_ahead(
@@ -289,13 +286,13 @@ class ThreadExecutor:
             for stream in waiting:
                 yield from stream()
             return
-        with futures.ThreadPoolExecutor(limit, thread_name_prefix="pudi-ahead") as pool:
+        with Pool(limit, "pudi-ahead") as pool:
             ahead: deque[_Ahead[_Item]] = deque()
             try:
                 while waiting or ahead:
                     while waiting and len(ahead) <= limit:
                         ahead.append(_Ahead(most, size))
-                        pool.submit(ahead[-1].fill, waiting.popleft())
+                        pool.submit(partial(ahead[-1].fill, waiting.popleft()))
                     yield from ahead[0].take()
                     ahead.popleft()
             finally:
@@ -319,47 +316,8 @@ class ThreadExecutor:
         if not threads_start():
             return function()
         answers: list[_Answer] = []
-        thread = threading.Thread(target=lambda: answers.append(function()), name="pudi-call", daemon=True)
-        thread.start()
-        thread.join(seconds)
+        lend(lambda: answers.append(function()), "pudi-call").wait(seconds)
         return answers[0] if answers else None
-
-
-def _shared_calls(function: Callable[[_Item], _Answer], items: deque[_Item], limit: int) -> list[_Answer]:
-    """Call a function for each item in this thread and `limit` - 1 others; return the results in the items' order.
-
-    A pool would start one thread more, and make a future for each item: for a handful of short calls that is half of
-    the time. After an error no further call begins; of several errors that of the first item is raised.
-    """
-    answers: dict[int, _Answer] = {}
-    errors: dict[int, BaseException] = {}
-    left = deque(enumerate(items))
-
-    def work() -> None:
-        while left:
-            try:
-                place, item = left.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                answers[place] = function(item)
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-                errors[place] = error
-                left.clear()
-
-    others = [threading.Thread(target=work, name=f"pudi-{number}") for number in range(1, limit)]
-    try:
-        for thread in others:
-            thread.start()
-        work()
-    finally:
-        left.clear()  # an interrupt ends here too
-        for thread in others:
-            if thread.ident is not None:
-                thread.join()
-    if errors:
-        raise errors[min(errors)]
-    return [answers[place] for place in sorted(answers)]
 
 
 class _ThreadTimer:
@@ -368,9 +326,8 @@ class _ThreadTimer:
     def __init__(self, seconds: float, function: Callable[[], object], name: str) -> None:
         self._seconds, self._function = seconds, function
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"pudi-{name}", daemon=True)
-        if threads_start():  # at the end of a program it does without: what is left then takes no long time
-            self._thread.start()
+        # At the end of a program it does without: what is left then takes no long time.
+        self._job = lend(self._run, f"pudi-{name}") if threads_start() else None
 
     def _run(self) -> None:
         while not self._stopped.wait(self._seconds):
@@ -379,8 +336,8 @@ class _ThreadTimer:
     def stop(self) -> None:
         """End the calls; see `Timer`."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self._job is not None:
+            self._job.wait()
 
 
 @dataclass(slots=True)
