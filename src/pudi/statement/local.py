@@ -187,9 +187,9 @@ class LocalHost:
         for field, column in zip(columns, frame.columns, strict=True):
             if not casts and column.null_count < len(column):  # DuckDB's nulls are integers
                 check_storable(column.type, field, by_name=by_name)
-        made = {f.name: stored(column, f, by_name=by_name) for f, column in zip(columns, frame.columns, strict=True)}
-        made |= {field.name: pa.repeat(pa.scalar(value, field.type), frame.num_rows) for field, value in constants}
-        return pa.table(made)
+        made = [stored(column, f, by_name=by_name) for f, column in zip(columns, frame.columns, strict=True)]
+        made += [pa.repeat(pa.scalar(value, field.type), frame.num_rows) for field, value in constants]
+        return pa.table(made, [f.name for f in (*columns, *(field for field, _ in constants))])  # names may repeat
 
     def known(self, name: TableName) -> Table | None:
         """A table that was given by name."""
