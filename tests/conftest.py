@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+_TESTS = Path(__file__).parent
+sys.path.insert(0, str(_TESTS))
 
 from support import hudi
 from support import spark as spark_support
@@ -32,8 +33,11 @@ os.fsync = lambda fd: None
 
 _ON_SPARK = frozenset({"spark", "tasks", "spread"})
 """Engines of the `engine` fixture that run on Spark."""
-_SPARK_SHARE = 3
+_SPARK_SHARE = 6
 """One in so many parameter sets runs on Spark each time."""
+_SAMPLED_SUITES = frozenset({"behaviour", "contract", "damage", "faults", "interop", "spark"})
+"""Suites whose tests take long: of each test's parameter sets a sample runs each time."""
+_SAMPLE = 2
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,23 +65,30 @@ def _is_full(config: pytest.Config) -> bool:
 
 
 def _place_in_product(item: pytest.Item) -> tuple[int, ...]:
-    return tuple(item.callspec.indices.values()) if isinstance(item, pytest.Function) else ()
+    return tuple(item.callspec.indices.values()) if hasattr(item, "callspec") else ()
 
 
 def _mark_slow_beside_samples(items: list[pytest.Item]) -> None:
-    """Mark the parameter sets that a test's `sampled` marker leaves to the full product."""
-    for test, group in _by_test(item for item in items if item.get_closest_marker("sampled") is not None):
+    """Mark the parameter sets that are left to the full product.
+
+    Of the tests that take long some sets run each time, `_SAMPLE` of them or as many as a test's `sampled` marker says.
+    """
+    for test, group in _by_test(item for item in items if "slow" not in item.keywords):
         marker = group[0].get_closest_marker("sampled")
-        _keep(test, group, marker.args[0] if marker else len(group))
+        suite = group[0].path.relative_to(_TESTS).parts[0]
+        if marker is not None:
+            _keep(test, group, marker.args[0])
+        elif suite in _SAMPLED_SUITES:
+            _keep(test, group, _SAMPLE)
 
 
 def _mark_slow_on_spark(items: list[pytest.Item]) -> None:
-    """Mark two thirds of the parameter sets that a test runs on Spark, but for two.
+    """Mark most of the parameter sets that a test runs on Spark.
 
     The engines share all code but how work is spread: on Arrow each set runs, on Spark a sample tells.
     """
     for test, group in _by_test(item for item in items if _is_on_spark(item) and "slow" not in item.keywords):
-        _keep(test, group, max(2, -(-len(group) // _SPARK_SHARE)))
+        _keep(test, group, -(-len(group) // _SPARK_SHARE))
 
 
 def _is_on_spark(item: pytest.Item) -> bool:
@@ -110,8 +121,8 @@ def _keep(test: str, group: Sequence[pytest.Item], most: int) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip what this environment can't run, and the full products unless the marker expression names them."""
-    _mark_slow_beside_samples(items)
     _mark_slow_on_spark(items)
+    _mark_slow_beside_samples(items)
     no_hudi = _why_no_hudi(config)
     for item in items:
         if "interop" in item.keywords and no_hudi:

@@ -19,6 +19,7 @@ SEEDS = range(42)
 pytestmark = pytest.mark.metadata_by_default
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_table_stays_what_its_model_is(seed: int) -> None:
     with one_thread():

@@ -66,6 +66,7 @@ def _without_file(mine: pudi.Table, **scan: Any) -> Any:
     return [{k: v for k, v in row.items() if k != "_hoodie_file_name"} for row in ARROW.read(mine.scan(**scan))]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_lays_over_the_same(spark: Any, tmp_path: Path) -> None:
     mine = _table(tmp_path / "t", rows=20_000, options={"hoodie.memory.merge.max.size": str(1 << 20)})

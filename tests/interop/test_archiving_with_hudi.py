@@ -48,6 +48,7 @@ def _active(path: Path) -> set[str]:
     return {each.requested for each in pudi.Table(path).timeline.commits}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_both_archive_the_same_commits(spark: Any, tmp_path: Path, version: int, kind: str) -> None:

@@ -145,6 +145,7 @@ def test_a_manifest_is_hudis(spark: Any, tmp_path: Path, place: str) -> None:
     assert sorted(written.read_text().splitlines()) == ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_option_map_of_a_job_registers_alike(
     spark: Any, metastore: str, catalog: Catalog, tmp_path: Path, kind: str

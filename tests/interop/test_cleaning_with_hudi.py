@@ -90,6 +90,7 @@ def _clean(hudi: HudiTable, options: dict[str, str]) -> None:
     HudiTable(hudi.spark, hudi.path, {**hudi.options, **cleaning}).write("upsert", table([trip(0, 90)]))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind", "policy"), pairwise([6, 8, 9], ["cow", "mor"], list(POLICIES)))
 def test_both_delete_the_same_files(spark: Any, tmp_path: Path, version: int, kind: str, policy: str) -> None:
@@ -134,6 +135,7 @@ def test_hudi_runs_a_plan_of_pudi(spark: Any, tmp_path: Path, version: int, kind
     assert mine.check().ok
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "kind"), [(9, "cow"), (9, "mor"), (8, "cow"), (6, "cow")])
 @pytest.mark.parametrize("planner", ["pudi", "Hudi"])

@@ -64,6 +64,7 @@ def _goes_on(hudi: HudiTable, engine: Engine, before: list[Row], ran: str) -> No
     assert mine.check().ok, mine.check()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_hudi_runs_a_plan_of_pudi(spark: Any, engine: Engine, tmp_path: Path, version: int, kind: str) -> None:

@@ -118,6 +118,7 @@ def test_hudi_runs_a_plan_of_pudi(spark: Any, engine: Engine, tmp_path: Path, ve
     assert _logs(mine) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 8, 6])
 def test_pudi_runs_a_plan_of_hudi(spark: Any, engine: Engine, tmp_path: Path, version: int) -> None:

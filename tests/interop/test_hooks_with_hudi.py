@@ -76,6 +76,7 @@ COUNTS, CITIES, NEWEST = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [Layout(), Layout(version=6), Layout(folders="flat")], ids=str)
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("table_type", ["cow", "mor"])
 def test_hudi_continues_a_table_of_files_that_spark_wrote(spark: Any, tmp_path: Path, table_type: str) -> None:

@@ -24,6 +24,7 @@ SLOW = pytest.mark.slow
 NEWEST = [each for each in LAYOUTS if each.version == 9]  # in version 8 Hudi doesn't
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [NEWEST[0], pytest.param(NEWEST[1], marks=SLOW)], ids=str)
 @pytest.mark.parametrize("lost", ["secondary_index_rider", pytest.param("record_index", marks=SLOW)])
 def test_reads_are_right_until_the_next_write_mends_it(spark: Any, tmp_path: Path, layout: Layout, lost: str) -> None:

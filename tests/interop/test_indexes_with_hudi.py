@@ -59,6 +59,7 @@ def assert_all_agree(trips: pudi.Table, hudi: HudiTable, about: str) -> None:
         assert_same(rows, from_spark(hudi.frame().where(where)), about=f"{about}: {where}")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_hudi_uses_keeps_and_drops_them(spark: Any, tmp_path: Path, layout: Layout) -> None:
@@ -116,6 +117,7 @@ def test_hudi_builds_what_pudi_planned(spark: Any, tmp_path: Path, layout: Layou
     assert_all_agree(trips, hudi, "after Hudi built it")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", [LAYOUTS[1], LAYOUTS[2]], ids=str)
 def test_pudi_builds_what_hudi_planned(spark: Any, tmp_path: Path, layout: Layout) -> None:

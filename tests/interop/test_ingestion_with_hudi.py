@@ -38,6 +38,7 @@ def checkpoint_by_hudi(spark: Any, path: Path) -> tuple[str, str]:
     return found.getClass().getSimpleName(), found.getCheckpointKey()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [("6", "StreamerCheckpointV1"), ("9", "StreamerCheckpointV2")])
 def test_hudi_finds_the_checkpoint_and_goes_on(spark: Any, tmp_path: Path, version: str, kind: str) -> None:
     put(tmp_path / "src", "a.json", 0, 1000)

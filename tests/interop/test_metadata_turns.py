@@ -66,6 +66,7 @@ def take_turns(
     assert set(metadata_partitions(path)) >= {"files", "column_stats"}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_turns(spark: Any, tmp_path: Path, layout: Layout) -> None:

@@ -39,6 +39,7 @@ def tags_by_hudi(hudi: HudiTable) -> dict[str, str]:
     return {row.id: row.tag for row in found}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("ordering", ["at", None], ids=["event-time", "commit-time"])
 def test_both_write_one_bucket_at_once(

@@ -70,6 +70,7 @@ def test_each_replacing_verb(spark: Any, engine: Engine, tmp_path: Path, layout:
     assert_same(hudi_rs_snapshot(three.pudi.path), three.pudi.snapshot(), about="hudi-rs")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("pudi_first", [True, False], ids=["pudi-begins", "hudi-begins"])
 def test_ten_rounds_with_overwrites(
@@ -124,6 +125,7 @@ def test_an_update_to_a_lower_ordering_value_is_late_for_hudi_too(spark: Any, tm
     spark.sql("DROP TABLE late_trips")
 
 
+@pytest.mark.slow
 def test_replaced_file_groups_stay_out_after_cleaning_and_archiving(spark: Any, tmp_path: Path) -> None:
     """Hudi cleans what pudi replaced and archives pudi's replacecommits; nothing comes back."""
     three = Three(spark, LocalEngine(), tmp_path / "trips", Layout())

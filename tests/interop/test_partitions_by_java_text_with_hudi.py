@@ -34,6 +34,7 @@ def _by_pudi(path: Path) -> list[dict[str, Any]]:
     return from_arrow(rows.sort_by("id"))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("version", [9, 8, 6])
 @pytest.mark.parametrize("kind", ["cow", "mor"])

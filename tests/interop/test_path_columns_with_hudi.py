@@ -62,6 +62,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("partition", "kind", "version", "hive_style"), KINDS)
 def test_pudi_reads_what_hudi_reads(
@@ -94,6 +95,7 @@ def test_pudi_reads_what_hudi_reads(
     assert second
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("first", ["pudi", "hudi"])
 @pytest.mark.parametrize(("partition", "kind", "version", "hive_style"), KINDS)

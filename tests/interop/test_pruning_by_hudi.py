@@ -134,6 +134,7 @@ def test_as_many_are_left_out_by_secondary_and_expression_indexes(spark: Any, na
     assert_same(from_spark(frames[0]), wanted, about=f"Hudi where {where}")
 
 
+@pytest.mark.slow
 def test_hudi_finds_nothing_wrong(spark: Any, both: Any) -> None:
     mine, _ = both
     assert_hudi_finds_no_difference(spark, mine.path)

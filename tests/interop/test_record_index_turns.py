@@ -85,6 +85,7 @@ def test_eight_rounds(spark: Any, tmp_path: Path, rounds: Callable[[int], int], 
     assert_hudi_reads_the_record_index(spark, mine.path)
 
 
+@pytest.mark.slow
 def test_hudi_continues_a_table_with_repeated_keys(spark: Any, tmp_path: Path) -> None:
     """Hudi reads it and writes to it, and leaves the mark by which pudi's reads find each copy."""
     layout = Layout("simple", "plain", "event")

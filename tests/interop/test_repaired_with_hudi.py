@@ -32,6 +32,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("version", [9, 8])

@@ -82,6 +82,7 @@ def _check(hudi: HudiTable, before: list[Row], about: str) -> None:
 BOTH = pytest.param((SPLIT, MERGE), marks=pytest.mark.slow, id="split, merge")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resizes", [pytest.param((SPLIT,), id="split"), BOTH])
 def test_hudi_runs_plans_of_pudi(spark: Any, tmp_path: Path, resizes: tuple[dict[str, str], ...]) -> None:
     hudi = _hudi(spark, tmp_path / "trips", 9)

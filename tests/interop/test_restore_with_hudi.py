@@ -92,6 +92,7 @@ def test_one_restores_to_the_savepoint_of_the_other(
         assert mine.check().ok, mine.check()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_hudi_goes_on_after_a_rollback(spark: Any, tmp_path: Path, version: int, kind: str) -> None:

@@ -40,6 +40,7 @@ ON = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_records_are_found_by_their_values(spark: Any, tmp_path: Path, column: str) -> None:

@@ -74,6 +74,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind", "named"), pairwise([6, 8, 9], ["cow", "mor"], list(RULES)))
 def test_both_delete_the_same_partitions(spark: Any, tmp_path: Path, version: int, kind: str, named: str) -> None:

@@ -162,6 +162,7 @@ def _undo_completion(path: Path, instant: str) -> None:
         file.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [6, 9])
 def test_history_that_hudi_archived(spark: Any, tmp_path: Path, version: int) -> None:

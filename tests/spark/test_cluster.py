@@ -69,6 +69,7 @@ def test_upsert(answers: dict[str, Any]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_upsert_that_is_spread_over_files(answers: dict[str, Any]) -> None:
     quarter = ROWS // 4
     assert answers["spread"] == {
