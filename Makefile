@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# Tests start hundreds of processes: without bytecode each compiles pudi anew, which takes as long as all its imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first interpreter that is new enough and can make an environment, those that Spark 3.5 was made for first;
 # `make PYTHON=…` names another one.
 PYTHON ?= $(shell try() { "$$1" -c "import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info < $$2)"; }; \
