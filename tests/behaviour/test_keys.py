@@ -120,6 +120,17 @@ def test_generated_keys(engine: Engine, tmp_path: Path, by: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_rows_with_generated_keys_are_deleted_as_they_were_read(engine: Engine, tmp_path: Path, kind: str) -> None:
+    table = pudi.create(tmp_path / "t", {"id": "long", "city": "string"}, table_type=kind)
+    table.insert(engine.frame(pa.table({"id": [1, 1, 2], "city": ["rome", "rome", "oslo"]})))
+    read = table.scan(where="id = 1").to_arrow()
+    done = table.delete(engine.frame(read.slice(0, 1)))
+    assert done is not None
+    assert done.records_deleted == 1
+    assert sorted(table.scan(["id"]).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_changes_of_records_with_generated_keys(engine: Engine, tmp_path: Path, kind: str) -> None:
     table = pudi.create(tmp_path / "t", SCHEMA, partition_by="city", table_type=kind)
     table.insert(engine.frame(rows(one(1), one(1), one(2, "sf"))))

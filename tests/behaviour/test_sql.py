@@ -151,6 +151,18 @@ def test_pairs_of_merge_clauses(kind: str, tmp_path: Path) -> None:
         assert found == _merged(matched, new, unsourced), (matched, new, unsourced)
 
 
+def test_reset_takes_settings_back_and_keeps_names(trips: str) -> None:
+    key = "hoodie.spark.sql.insert.into.operation"
+    run_local(f"SET {key} = upsert")
+    run_local("SET hoodie.metadata.enable = true")
+    run_local(f"RESET {key}")
+    assert run_local(f"SET {key}") == [(key, "<undefined>")]
+    assert run_local("SET hoodie.metadata.enable") == [("hoodie.metadata.enable", "true")]
+    assert run_local("RESET") == []
+    assert run_local("SET hoodie.metadata.enable") == [("hoodie.metadata.enable", "<undefined>")]
+    assert run_local("SELECT count(*) FROM trips") == [(2,)]
+
+
 @pytest.fixture
 def trips(tmp_path: Path) -> Iterator[str]:
     run_local(
@@ -163,13 +175,21 @@ def trips(tmp_path: Path) -> Iterator[str]:
 
 WRONG = [
     ("SELECT * FRM trips", "line 1"),
+    ("SELECT nope FROM trips WHERE city = 'rome'", "no column nope; trips has id, name, fare, city"),
+    ("SELECT * FROM nowhere", r"there is no table nowhere: .* pudi\.sql\(text, nowhere=…\)"),
+    ("DELETE FROM trips; SELECT 1", "column 18, near '; SELECT 1': .* one by one"),
+    ("SELECT 1; DELETE FROM trips", "column 9.* one by one"),
+    ("CREATE TEMPORARY VIEW v AS SELECT id FROM trips", r"give the query's result by name: pudi\.sql\(text, v="),
+    ("CREATE OR REPLACE VIEW v AS SELECT id FROM trips", "views aren't kept on this machine"),
+    ("CALL show_metadata_table_stats(table => 'trips')", "Hudi has this procedure, pudi doesn't"),
+    ("UPDATE trips SET city = 'bonn'", "city is a partition column, which UPDATE can't set"),
     ("UPDATE trips SET nope = 1", "column 25, near '1': the table has no column nope"),
-    ("UPDATE trips SET id = 2", "id"),
+    ("UPDATE trips SET id = 2", "id is part of the record key, which UPDATE can't set"),
     ("UPDATE trips SET fare = 1 WHERE nope = 2", "column 33, near 'nope = 2'.*no column 'nope'"),
     ("DELETE FROM nowhere", "column 13, near 'nowhere': there is no table nowhere"),
     ("INSERT INTO trips VALUES (1, 'x')", "takes 4 columns.*the query has 2"),
     ("INSERT INTO trips VALUES ('x', 'x', 1, 'x')", "column id"),
-    ("INSERT INTO trips PARTITION (town = 'x') SELECT 1", "town: partition columns are city"),
+    ("INSERT INTO trips PARTITION (town = 'x') SELECT 1", "town is no partition column: these are city"),
     ("INSERT INTO trips (id, nope) VALUES (1, 2)", "no column nope"),
     ("INSERT INTO trips BY NAME SELECT 1 AS id, 'x' AS name, 1 AS fare, 'x' AS town", "no column town"),
     ("INSERT INTO trips BY NAME SELECT 1 AS id, 'x' AS name, 'x' AS city", "query has no column fare"),

@@ -50,7 +50,10 @@ class SqliteCatalog(Catalog):
 
     def __init__(self, path: str) -> None:
         if not path:
-            raise InvalidArgumentError("a catalog in SQLite needs a file: sqlite:/path/catalog.db/db.trips")
+            raise InvalidArgumentError(
+                "a catalog in SQLite is a file, and its tables have a database and a name: "
+                "sqlite:/path/catalog.db/db.trips"
+            )
         self._path = path
 
     @property

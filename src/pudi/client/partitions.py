@@ -74,6 +74,13 @@ def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, .
     if isinstance(partitions, str):
         table = meta.storage.root
         raise InvalidArgumentError(f"partitions is one text; give a list: [{partitions!r}]", table=table)
+    partitions = list(partitions)
+    for path in partitions:
+        if not isinstance(path, str):
+            raise InvalidArgumentError(
+                f"a partition is its path, such as 'city=rome' (Table.partitions() lists them), not {path!r}",
+                table=meta.storage.root,
+            )
     paths = tuple(dict.fromkeys(path.strip("/") for path in partitions))
     check_paths(pa.array(paths, pa.string()))
     meta.context.executor.map(partial(check_partition_apart, meta.storage), paths)

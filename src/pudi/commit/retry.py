@@ -16,7 +16,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.config import WriteOptions
 from pudi.context import OneProcessLock
-from pudi.errors import BlockedError, ConflictError
+from pudi.errors import BlockedError, ConflictError, naming
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,8 @@ class Retries:
         for number in range(most):
             since = clock.monotonic()
             try:
-                done = attempt()
+                with naming(None, meta.storage.root):
+                    done = attempt()
             except ConflictError as error:
                 if number + 1 < most and error.retryable and not isinstance(error, BlockedError):
                     _log.info("%s: attempt %d of %d to write lost: %s", meta.storage.root, number + 1, most, error)

@@ -100,7 +100,9 @@ def _values(expr: Expr, table: pa.Table) -> pa.Array:
     try:
         return one_array(plan.to_table(use_threads=False)["result"])
     except pa.ArrowInvalid as error:
-        raise InvalidArgumentError(f"where can't be computed for every row: {error}, in {expr}") from error
+        raise InvalidArgumentError(
+            f"{expr} can't be computed for every row: {error}; leave such rows out by a condition, or use CASE"
+        ) from error
 
 
 def _without_calls(expr: Expr, table: pa.Table) -> tuple[Expr, pa.Table]:

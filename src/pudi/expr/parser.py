@@ -148,7 +148,9 @@ def _convert(node: exp.Expression, depth: int) -> Expr:
         return And(args) if kind is exp.And else Or(args)
     convert = _CONVERTERS.get(kind)
     if convert is None:
-        raise NotSupportedError(f"{_name(node)} in where: {_shown(node)}")
+        raise NotSupportedError(
+            f"{_name(node)} in where: {_shown(node)}; pudi.sql and pudi.spark.sql compute more expressions"
+        )
     return convert(node, depth)
 
 

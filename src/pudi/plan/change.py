@@ -51,7 +51,8 @@ def bind_assignments(
             )
         if name in fixed:
             raise InvalidArgumentError(
-                f"column {name!r} says which record a row is: it can't be set; delete the records and insert others",
+                f"column {name!r} is part of the record key or a partition column: an update can't set it; delete the "
+                "records and insert others",
                 table=root,
             )
         bound.append((name, bind_one(value, rows, table.field(name), root)))

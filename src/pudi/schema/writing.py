@@ -58,7 +58,7 @@ def written_schema(
         kept = {
             **dict.fromkeys(ordering, "it orders records"),
             **dict.fromkeys(partitions, "it is part of the partition path"),
-            **dict.fromkeys(keys, "it is part of the record key"),
+            **dict.fromkeys(keys, _OF_KEY),
         }
         merged = _Merge(fill_missing, kept).fields(list(table), [_incoming(f, table) for f in given], "")
     except SchemaError as error:
@@ -183,6 +183,10 @@ def _may_keep(data: pa.DataType, table: pa.DataType) -> bool:
     return may_promote(data, table) and not (data == pa.string() and types.is_decimal(table))
 
 
+_OF_KEY = "it is part of the record key"
+"""Why a column of the record key keeps its type."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Merge:
     fill_missing: bool
@@ -246,4 +250,6 @@ class _Merge:
             advice = (
                 f"rename or add them, or give option {WriteOptions.fill_missing}=true, which makes missing ones null"
             )
+            if any(self.kept.get(prefix + name) == _OF_KEY for name in missing):
+                advice = "rename or add them; each record needs its record key"
             raise SchemaError("; ".join([*parts, advice]))

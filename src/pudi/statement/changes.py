@@ -53,7 +53,12 @@ def update(session: Session, statement: Update) -> Any:
     fixed = {*table.config.record_key_fields, *table.config.partition_fields}
     for name, value in values.items():
         if name in fixed:
-            raise wrong(session.text, value.at, f"column {name} says which record a row is: it can't be set")
+            what = "part of the record key" if name in table.config.record_key_fields else "a partition column"
+            raise wrong(
+                session.text,
+                value.at,
+                f"column {name} is {what}, which UPDATE can't set: delete the rows and insert others",
+            )
     schema = with_meta_fields(table.schema)
     shared = {
         name: shared_value(session.host, value.text, alias, schema, table.schema.field(name))

@@ -26,6 +26,7 @@ from pudi.statement.tree import (
     MergeAction,
     Query,
     Refresh,
+    ResetOption,
     SetOption,
     Statement,
     TableName,
@@ -51,6 +52,8 @@ def parse_statement(text: str) -> Statement:
     reader = Reader(text)
     if not reader.more:
         raise InvalidArgumentError("SQL: the statement is empty")
+    if reader.word() != "SET":  # whose values are free
+        reader.check_single()
     foreign = read_foreign(reader)
     if foreign is not None:
         return foreign
@@ -298,6 +301,13 @@ def _set(reader: Reader) -> Statement | None:
     return SetOption(key.strip("`"), value if equals else None)
 
 
+def _reset(reader: Reader) -> Statement:
+    reader.need("RESET")
+    key = reader.text[reader.at : reader.end].strip().strip("`")
+    reader.position = len(reader.tokens)
+    return ResetOption(key or None)
+
+
 def _attach(reader: Reader) -> Statement:
     reader.need("ATTACH")
     at, address = reader.at, reader.string("the address of a catalog in quotes")
@@ -328,6 +338,7 @@ _READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "WITH": _with,
     "CALL": _call,
     "SET": _set,
+    "RESET": _reset,
     "ATTACH": _attach,
     "DETACH": _detach,
     "REFRESH": _refresh,

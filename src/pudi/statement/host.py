@@ -15,7 +15,8 @@ from pudi.statement.names import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
-_TABLE = "pudi.sql.table."
+NAMED_TABLE = "pudi.sql.table."
+"""Settings that name tables: the name follows, the value says where the table is."""
 WAREHOUSE = "pudi.sql.warehouse"
 """The setting with the folder of tables that are created without LOCATION."""
 _OWN = "pudi.sql."
@@ -184,7 +185,7 @@ class Catalog:
         """Return what is known of a table by name or path; None if nothing is."""
         if name.path is not None:
             return Entry(name.path)
-        value = self._host.settings.get(_TABLE + _key(name))
+        value = self._host.settings.get(NAMED_TABLE + _key(name))
         if value is not None:
             kept = json.loads(value)
             return Entry(**kept)
@@ -210,15 +211,15 @@ class Catalog:
     def add(self, name: TableName, entry: Entry) -> None:
         """Know a table."""
         text = json.dumps(asdict(entry))
-        self._host.settings.set(_TABLE + _key(name), text)
+        self._host.settings.set(NAMED_TABLE + _key(name), text)
 
     def remove(self, name: TableName) -> None:
         """Know a table no more."""
-        self._host.settings.unset(_TABLE + _key(name))
+        self._host.settings.unset(NAMED_TABLE + _key(name))
 
     def names(self) -> list[tuple[str, str]]:
         """The tables that were named in the session: database and name, sorted."""
-        keys = [key.removeprefix(_TABLE) for key in self._host.settings.items() if key.startswith(_TABLE)]
+        keys = [key.removeprefix(NAMED_TABLE) for key in self._host.settings.items() if key.startswith(NAMED_TABLE)]
         return sorted((*key.rpartition(".")[::2],) for key in keys)
 
     def options(self) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,7 +15,7 @@ import pyarrow as pa
 from sqlglot.errors import SqlglotError
 
 from pudi.context.cached import cached_property
-from pudi.errors import InvalidArgumentError, SchemaError, SetupError
+from pudi.errors import InvalidArgumentError, SchemaError, SetupError, TableNotFoundError
 from pudi.schema import normalise
 from pudi.schema.arrays import one_array
 from pudi.schema.conversions import java_float_text
@@ -28,6 +29,8 @@ from pudi.statement.translate import JAVA_TEXT, REFUSED, Columns, refused, trans
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
+_NO_TABLE = re.compile(r"Table with name (\w+) does not exist")
+"""DuckDB's words for a table that it doesn't know."""
 _ROW = "_pudi_row"
 """The column that numbers the rows of a merge."""
 
@@ -233,6 +236,12 @@ def _errors() -> Iterator[None]:
         message = str(error).splitlines()[0]
         if REFUSED in message:
             raise refused(message.partition(REFUSED)[2]) from error
+        lost = _NO_TABLE.search(message)
+        if lost is not None:
+            raise TableNotFoundError(
+                f"SQL: there is no table {lost[1]}: create it with its LOCATION, name it by its path, hudi.`/path`, or "
+                f"give it by name: pudi.sql(text, {lost[1]}=…)"
+            ) from error
         raise InvalidArgumentError(f"SQL: {message}") from error
 
 

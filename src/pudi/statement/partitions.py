@@ -30,7 +30,11 @@ def constants_of(session: Session, table: Table, partition: Partition) -> dict[s
         known = named(table.config.partition_fields, name)
         if known is None:
             there = ", ".join(table.config.partition_fields) or "none"
-            raise wrong(session.text, session.text.upper().find("PARTITION"), f"{name}: partition columns are {there}")
+            raise wrong(
+                session.text,
+                session.text.upper().find("PARTITION"),
+                f"{name} is no partition column: these are {there}",
+            )
         if value is not None:
             found[known] = _constant(session, table, value, table.schema.field(known).type)
     return found

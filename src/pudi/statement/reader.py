@@ -50,6 +50,9 @@ class _Tokenizer(Spark.Tokenizer):  # type: ignore[misc]  # sqlglot doesn't tell
     COMMANDS: set[TokenType] = set()  # noqa: RUF012
 
 
+_SINGLE = "the end of the statement is expected; statements are run one by one"
+
+
 class Reader:
     """Reads a statement.
 
@@ -217,7 +220,13 @@ class Reader:
         self.need(")")
         return found
 
+    def check_single(self) -> None:
+        """Refuse a second statement behind a semicolon."""
+        second = next((token for token in self.tokens if token.token_type is TokenType.SEMICOLON), None)
+        if second is not None:
+            raise self.wrong(_SINGLE, int(second.start))
+
     def finish(self) -> None:
         """See that the statement ends here."""
         if self.more:
-            raise self.wrong("the end of the statement is expected; statements are run one by one")
+            raise self.wrong(_SINGLE)

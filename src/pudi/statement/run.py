@@ -12,7 +12,7 @@ from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
 from pudi.statement.host import Host
 from pudi.statement.session import Session
-from pudi.statement.settings import set_option
+from pudi.statement.settings import reset_option, set_option
 from pudi.statement.tree import (
     Alter,
     Attach,
@@ -28,6 +28,7 @@ from pudi.statement.tree import (
     Merge,
     Query,
     Refresh,
+    ResetOption,
     SetOption,
     Show,
     Statement,
@@ -94,7 +95,10 @@ def _foreign(session: Session, statement: Foreign) -> Any:
 def _create_view(session: Session, statement: CreateView) -> Any:
     spark = session.host.spark
     if spark is None:
-        return session.query(Text(session.text, 0))
+        raise NotSupportedError(
+            f"SQL: {statement.name}: views aren't kept on this machine; give the query's result by name: "
+            f"pudi.sql(text, {statement.name}=pudi.sql('SELECT …'))"
+        )
     frame = session.query(statement.query)
     scope = "GlobalTempView" if statement.is_global else "TempView"
     getattr(frame, f"{'createOrReplace' if statement.replaces else 'create'}{scope}")(statement.name)
@@ -110,6 +114,7 @@ def _call(session: Session, statement: Call) -> Any:
 _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
     SetOption: set_option,
+    ResetOption: reset_option,
     Attach: _attach,
     Call: _call,
     Refresh: _refresh,

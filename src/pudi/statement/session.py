@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from pudi.config.read_options import FormatOptions
 from pudi.context.cached import cached_property
-from pudi.errors import NotSupportedError, TableNotFoundError
+from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS, with_meta_fields
 from pudi.statement.attached import AttachedCatalogs
@@ -18,9 +19,11 @@ from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host
 from pudi.statement.meaning import is_read_differently, shared_parts
 from pudi.statement.names import TableUse, uses_of
 from pudi.statement.reader import placed
+from pudi.statement.translate.scope import NO_COLUMN
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
+_VIEW = re.compile(r"\s*CREATE\b[^(]*?\bVIEW\b", re.IGNORECASE)
 _READ_OPTIMIZED = FormatOptions.as_read_optimized.key
 TableFunction = Callable[["Session", Sequence[object]], Scan | ChangeFeed | pa.Table]
 """Result of a table-valued function for its arguments."""
@@ -163,6 +166,7 @@ class Session:
         """
         kept: list[TableUse] = []
         scans: list[Any] = []
+        columns: dict[str, list[str]] = {}
         for use in uses_of(text, tuple(self.functions)):
             with self.at(use.name):
                 if use.arguments is not None:
@@ -172,10 +176,22 @@ class Session:
                 else:
                     table = self.table(use.name) if self.attached.names(use.name) else self.find(use.name)
                     found = None if table is None else self.scan(table, use)
+                    columns |= {} if table is None else {str(use.name): table.schema.names}
             if found is not None:
                 kept.append(use)
                 scans.append(found)
-        return self.host.query(text, kept, scans)
+        if kept and self.host.spark is None and _VIEW.match(text.text):
+            raise NotSupportedError(
+                "SQL: CREATE VIEW over Hudi tables: views aren't kept on this machine; give the query's result by "
+                "name: pudi.sql(text, name=pudi.sql('SELECT …'))"
+            )
+        try:
+            return self.host.query(text, kept, scans)
+        except InvalidArgumentError as error:
+            if not columns or not error.message.startswith(NO_COLUMN):
+                raise
+            there = "; ".join(f"{name} has {', '.join(names)}" for name, names in columns.items())
+            raise InvalidArgumentError(f"{error.message.partition('; there are ')[0]}; {there}") from error
 
     def data(self, text: Text) -> Any:
         """Run a query whose rows go into a table: without meta fields, which `SELECT *` has, as in Hudi."""

@@ -7,12 +7,15 @@ from typing import Any
 
 from pudi.config import option
 from pudi.errors import NotSupportedError
-from pudi.statement.host import Rows
+from pudi.statement.attached import ATTACHED
+from pudi.statement.host import NAMED_TABLE, Rows
 from pudi.statement.meaning import UTC
 from pudi.statement.session import Session
-from pudi.statement.tree import TIME_ZONE, SetOption, Text
+from pudi.statement.tree import TIME_ZONE, ResetOption, SetOption, Text
 
 _OWN = ("hoodie.", "pudi.")
+_NAMES = (NAMED_TABLE, ATTACHED)
+"""Beginnings of the settings that RESET without a key keeps."""
 _MEANINGS: Mapping[str, frozenset[str]] = {
     TIME_ZONE: UTC,
     "spark.sql.ansi.enabled": frozenset({"TRUE"}),
@@ -54,6 +57,16 @@ def set_option(session: Session, statement: SetOption) -> Any:
         session.host.settings.set(key, value)
     shown = session.host.settings.get(key)
     return session.host.result(Rows.table(_SHOWN, [(key, "<undefined>" if shown is None else shown)]))
+
+
+def reset_option(session: Session, statement: ResetOption) -> Any:
+    """Run RESET: take back what SET set; the names of tables and attached catalogs stay."""
+    if session.host.spark is not None:
+        return session.host.query(Text(session.text, 0), [], [])
+    settings, key = session.host.settings, statement.key
+    for each in [key] if key is not None else [name for name in settings.items() if not name.startswith(_NAMES)]:
+        settings.unset(each)
+    return session.host.result(Rows.table((), []))
 
 
 def _check_meaning(key: str, value: str) -> None:

@@ -70,6 +70,13 @@ class SetOption(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class ResetOption(Statement):
+    """`RESET key`; without a key all options."""
+
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnDef:
     """A column of CREATE TABLE or ADD COLUMNS.
 

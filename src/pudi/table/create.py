@@ -59,8 +59,8 @@ def create(
         to_json = getattr(schema, "json", None)
         if to_json is None or not hasattr(schema, "fields"):
             raise InvalidArgumentError(
-                f"schema must be a pyarrow.Schema, a Spark StructType or a mapping of names to types, "
-                f"not {type(schema).__name__}"
+                "schema must be a pyarrow.Schema, a Spark StructType or a mapping of names to types, not "
+                f"{type(schema).__name__}; of a pandas frame it's pa.Schema.from_pandas(frame, preserve_index=False)"
             )
         schema = spark_struct_to_arrow(to_json())
     meta = create_table(

@@ -166,7 +166,9 @@ def _listed(files: Storage) -> list[tuple[str, int]]:
             table=files.root,
         )
     if not found:
-        raise NotFoundError(f"there are no files {_SUFFIX} to import", table=files.root)
+        raise NotFoundError(
+            f"there are no files *{_SUFFIX} to import: the folder has none, or isn't there", table=files.root
+        )
     return sorted(found)
 
 

@@ -321,14 +321,30 @@ class Table(
     def write(
         self,
         data: Any,
-        operation: Operation,
+        operation: Operation | str,
         *,
         if_unchanged_since: str | None = None,
         options: Mapping[str, str] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
     ) -> CommitResult | None:
-        """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name."""
-        return self._write(data, operation, options, extra_metadata, if_unchanged_since)
+        """Write by a named operation, with more to say in the commit's extra metadata; as the verb of that name.
+
+        Args:
+            data: as of the verb.
+            operation: the verb: `"insert"`, `"bulk_insert"`, `"upsert"`, `"delete"`, `"insert_overwrite"` or
+                `"insert_overwrite_table"`.
+            if_unchanged_since: as in `insert`.
+            options: this call's options, over those of the `Table`.
+            extra_metadata: texts by key that the commit holds; `history` shows them.
+
+        Raises:
+            InvalidArgumentError: the operation is none of these; else as the verb.
+        """
+        known = {each.value.lower(): each for each in Operation if each is not Operation.DELETE_PARTITION}
+        if str(getattr(operation, "value", operation)).lower() not in known:
+            raise InvalidArgumentError(f"operation={operation!r}: it is one of {', '.join(known)}", table=self.path)
+        chosen = known[str(getattr(operation, "value", operation)).lower()]
+        return self._write(data, chosen, options, extra_metadata, if_unchanged_since)
 
     def _write(
         self,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, UnavailableError
 from pudi.merge import DELETED, MergeRule
 from pudi.merge.deletes import check_given_columns
 from pudi.plan.change import Change
@@ -69,6 +69,23 @@ class InputSpec:
                 "the table has no record key: Hudi generates keys for each write. Upsert and delete rows that were "
                 f"read from the table with their {RECORD_KEY}, or use insert, update(…, where=…), delete(where=…) or "
                 "merge(…)",
+                table=self.table,
+            )
+
+    def check_key_columns(self, names: Collection[str]) -> None:
+        """Refuse a delete whose data lacks a record key or partition column; one in other case is refused later.
+
+        Args:
+            names: the data's columns.
+
+        Raises:
+            SchemaError: columns are missing.
+        """
+        missing = [f.name for f in self.schema if f.name in self.keys.columns and f.name not in names]
+        if self.keys_only and missing and not {n.casefold() for n in missing} & {n.casefold() for n in names}:
+            raise SchemaError(
+                f"columns missing from the data: {', '.join(missing)}; a delete needs the record key and partition "
+                "columns of its records; to delete by other columns, write delete(where=…)",
                 table=self.table,
             )
 

@@ -332,6 +332,13 @@ class _Binder:
             if not config.record_key_fields:
                 raise InvalidArgumentError("on is needed: the table has no record key to match by", table=self._root)
             wanted = list(dict.fromkeys((*config.record_key_fields, *folders)))
+            lacking = [name for name in wanted if self._in_source(name.partition(".")[0]) is None]
+            if lacking:
+                raise InvalidArgumentError(
+                    f"the source has no column {lacking[0]}, which is part of the record key: it has "
+                    f'{", ".join(self._source.names)}; say which rows match, on="target.{lacking[0]} = source.…"',
+                    table=self._root,
+                )
         if isinstance(wanted, str) and wanted not in self._table.names:
             pairs, others = self._conjuncts(wanted)
         else:

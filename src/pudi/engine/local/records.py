@@ -74,6 +74,7 @@ def is_rereadable(data: object) -> bool:
 def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     """Records with their keys: record key, partition path, and the table's columns (for deletes, keys alone)."""
     spec.check_stored_keys(rows.column_names)
+    spec.check_key_columns(rows.column_names)
     stored = rows[RECORD_KEY].cast(pa.string()) if spec.stored_keys else None
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in spec.keys.columns]
@@ -81,7 +82,10 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
         if twice:
             raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=spec.table)
         present = [f.name for f in wanted if f.name in rows.column_names]
-        rows = conform(rows.select(present), pa.schema(wanted), table=spec.table, promoted=spec.as_text)
+        if wanted or stored is None:
+            rows = conform(rows.select(present), pa.schema(wanted), table=spec.table, promoted=spec.as_text)
+        else:  # generated keys, one folder: a table without columns would have no rows
+            rows = rows.select([RECORD_KEY])
     else:
         rows = conform(rows, spec.schema, table=spec.table, evolved=True)
     keys, partitions = spec.keys.record_keys(rows), spec.keys.partition_paths(rows)

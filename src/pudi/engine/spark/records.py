@@ -315,6 +315,7 @@ def prepare(data: Any, spec: InputSpec) -> SparkRecords:
     """
     check_session(data.sparkSession)
     spec.check_stored_keys(data.columns)
+    spec.check_key_columns(data.columns)
     with spark_errors(spec.table, "looking at the data's columns"):
         given = spark_struct_to_arrow(_columns(data, spec))
     data, given = typed(data, given, spec.schema)

@@ -91,10 +91,13 @@ def call(session: Session, statement: Call) -> Any:
     if procedure is None:
         where = place(session.text, statement.at)
         if statement.procedure in WITHOUT:
-            raise NotSupportedError(f"SQL, {where}: CALL {statement.procedure}: pudi has no verb that does this")
+            raise NotSupportedError(
+                f"SQL, {where}: CALL {statement.procedure}: Hudi has this procedure, pudi doesn't; run it with Hudi. "
+                "CALL help lists those of pudi"
+            )
         near = difflib.get_close_matches(statement.procedure, PROCEDURES, n=1, cutoff=0.0)
         raise InvalidArgumentError(
-            f"SQL, {where}: there is no procedure {statement.procedure}; the nearest is {near[0]}"
+            f"SQL, {where}: there is no procedure {statement.procedure}; the nearest is {near[0]}, CALL help lists all"
         )
     arguments = Arguments(session, _bound(session, procedure, statement))
     if str(arguments.values.get("filter") or ""):

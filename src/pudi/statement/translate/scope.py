@@ -12,6 +12,8 @@ from pudi.statement.translate import nested
 from pudi.statement.translate.kinds import quoted
 from pudi.statement.translate.values import Value
 
+NO_COLUMN = "SQL: there is no column"
+"""Beginning of the error of a name that is no column."""
 Columns = Sequence[tuple[str, pa.DataType]]
 """The columns of a query, in their order: name and type."""
 
@@ -74,7 +76,7 @@ class Scope:
             scope = scope.outer
         names = [name for source in self.sources for name, _ in source.columns]
         there = f"; there are {', '.join(dict.fromkeys(names))}" if names else ""
-        raise InvalidArgumentError(f"SQL: there is no column {'.'.join(parts)}{there}")
+        raise InvalidArgumentError(f"{NO_COLUMN} {'.'.join(parts)}{there}")
 
     def _own(self, parts: Sequence[str]) -> tuple[Value, Sequence[str]] | None:
         alias = self.aliases.get(parts[0].lower()) if self.with_aliases or self.aliases_first else None
