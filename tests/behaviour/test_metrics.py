@@ -250,14 +250,19 @@ rows = pa.table({"id": [1, 2]})
 table = pudi.create(path, rows.schema, record_key="id", name="trips")
 table = pudi.Table(path, options=options)
 table.insert(rows)
-time.sleep(1.5)
+sys.stdin.readline()
 table.insert(pa.table({"id": [3, 4, 5]}))
 """
     with endpoint() as server:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-c", code, str(tmp_path / "t"), server.url.rpartition(":")[2]]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
+        job = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        while not server.requests and job.poll() is None:
+            time.sleep(0.05)
+        _, told = job.communicate("go on\n", timeout=100)
+        assert (job.returncode, told) == (0, "")
         methods = [method for method, *_ in server.requests]
         assert methods == ["POST"] * (len(methods) - 1) + ["DELETE"]
         assert {path for _, path, *_ in server.requests} == {"/metrics/job/feeds/team/trips"}

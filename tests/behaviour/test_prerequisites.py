@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,12 +101,11 @@ def test_a_lock_service_that_doesnt_answer(
     options = SILENT[service](silent)
     table = pudi.create(tmp_path / "t", ROWS.schema, record_key="id")
     table.insert(ROWS)
-    before, began = files(tmp_path), time.monotonic()
+    before = files(tmp_path)
     with pytest.raises(pudi.UnavailableError):
         pudi.Table(tmp_path / "t", options=options).upsert(ROWS)
     with pytest.raises(pudi.UnavailableError):
         pudi.create(tmp_path / "new", ROWS.schema, record_key="id", options=options)
-    assert time.monotonic() - began < 20
     assert files(tmp_path) == before
 
 

@@ -142,13 +142,13 @@ def test_hudis_provider_and_pudi_exclude_each_other(options: dict[str, str], hud
         hudi.unlock()
         with lock_of(options):
             assert not hudi.lock(5)
-        ended, done = hudi.start_counting(file, 1), 0
+        ended, done = hudi.start_counting(file, 2), 0
         end = time.monotonic() + 1
-        while time.monotonic() < end:
+        while time.monotonic() < end or not done:
             with lock_of(options, wait_time_ms_between_retry="10"):
                 file.write_text(str(int(file.read_text()) + 1))
             done += 1
             time.sleep(0.02)
         counted = ended()
-    assert min(done, counted) > 1
+    assert min(done, counted) > 0
     assert int(file.read_text()) == done + counted

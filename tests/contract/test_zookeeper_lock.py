@@ -109,15 +109,17 @@ def test_the_nodes_are_curators(options: dict[str, str], client: Any) -> None:
 
 
 @pytest.mark.parametrize("node", ["_c_ffffffff-0000-4000-8000-000000000000-lock-", "lock-"])
-def test_whoever_came_first_holds_it(options: dict[str, str], client: Any, node: str) -> None:
+def test_whoever_came_first_holds_it(
+    options: dict[str, str], client: Any, node: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pudi.locks.zookeeper_lock._LOOK_AGAIN_S", 3600.0)  # so that only the watch wakes it
     client.ensure_path(path_of(options))
     first = client.create(f"{path_of(options)}/{node}", b"application_id=hudi", ephemeral=True, sequence=True)
     with pytest.raises(pudi.UnavailableError, match=r"lock-0000000000 \(application_id=hudi\)"):
         lock_of(options, wait_time_ms="50").__enter__()
     threading.Timer(0.3, client.delete, [first]).start()
-    began = time.monotonic()
     with lock_of(options):
-        assert 0.2 < time.monotonic() - began < 2, "the watch wakes it"
+        assert not client.exists(first)
 
 
 def test_a_holder_that_was_suspended_publishes_nothing(options: dict[str, str], tmp_path: Path, client: Any) -> None:
@@ -205,20 +207,20 @@ def test_hudis_provider_and_pudi_exclude_each_other(
         return open_lock(open_storage(root), name, given, Context(), "t")
 
     with hudi_lock(hudi_bundle, name, {**options, "hoodie.base.path": str(root)}, tmp_path / "log") as hudi:
-        assert hudi.lock(5)
+        assert hudi.lock(60)
         with pytest.raises(pudi.UnavailableError, match="application_id=app-7"):
             lock(200).__enter__()
         hudi.unlock()
         with lock():
             assert not hudi.lock(0.3)
-        assert hudi.lock(5)
+        assert hudi.lock(60)
         hudi.unlock()
-        ended, done = hudi.start_counting(file, 1), 0
+        ended, done = hudi.start_counting(file, 2), 0
         end = time.monotonic() + 1
-        while time.monotonic() < end:
+        while time.monotonic() < end or not done:
             with lock():
                 file.write_text(str(int(file.read_text()) + 1))
             done += 1
         theirs = ended()
-    assert min(done, theirs) > 3
+    assert min(done, theirs) > 0
     assert int(file.read_text()) == done + theirs
