@@ -163,6 +163,34 @@ def test_reset_takes_settings_back_and_keeps_names(trips: str) -> None:
     assert run_local("SELECT count(*) FROM trips") == [(2,)]
 
 
+def _in_a_database(sql: Sql, folder: Path, name: str) -> None:
+    """Statements of a script that chooses its database."""
+    sql(f"SET pudi.sql.warehouse = {folder}")
+    sql(f"CREATE DATABASE IF NOT EXISTS {name}")
+    try:
+        sql(f"CREATE TABLE {name}_t (id INT) USING hudi")
+        sql(f"USE {name}")
+        sql(f"CREATE TABLE {name}_t (id INT) USING hudi")
+        sql(f"INSERT INTO {name}_t VALUES (7)")
+        assert sql(f"SELECT id FROM {name}_t") == sql(f"SELECT id FROM {name}.{name}_t") == [(7,)]
+        assert sql(f"SELECT id FROM default.{name}_t") == []
+        assert (name, f"{name}_t", False) in sql("SHOW TABLES")
+        assert all(row[0] == name for row in sql("SHOW TABLES"))
+        assert (folder / f"{name}.db" / f"{name}_t" / ".hoodie").is_dir()
+    finally:
+        sql("USE default")
+        sql("RESET pudi.sql.warehouse")
+
+
+def test_names_are_of_the_database_that_use_chose(tmp_path: Path) -> None:
+    _in_a_database(run_local, tmp_path, "rides")
+
+
+@pytest.mark.spark
+def test_names_are_of_the_database_that_use_chose_on_spark(tmp_path: Path, spark: Any) -> None:
+    _in_a_database(lambda text: [tuple(row) for row in pudi.spark.sql(spark, text).collect()], tmp_path, "rides_of_use")
+
+
 @pytest.fixture
 def trips(tmp_path: Path) -> Iterator[str]:
     run_local(

@@ -51,7 +51,7 @@ class SqliteCatalog(Catalog):
     def __init__(self, path: str) -> None:
         if not path:
             raise InvalidArgumentError(
-                "a catalog in SQLite is a file, and its tables have a database and a name: "
+                "a catalog in SQLite needs a file, and its tables a database and a name: "
                 "sqlite:/path/catalog.db/db.trips"
             )
         self._path = path

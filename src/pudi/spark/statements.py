@@ -171,6 +171,10 @@ class SparkHost:
         path = path.removeprefix("file:") if path.startswith("file:/") and path[6:7] != "/" else path
         return CataloguedEntry(path, {key: "true"} if optimized else {}, is_view=optimized)
 
+    def database(self) -> str:
+        """The session's current database."""
+        return str(self.spark.catalog.currentDatabase())
+
     def warehouse(self) -> str | None:
         """Spark's folder of tables."""
         found = self.settings.get("spark.sql.warehouse.dir")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,7 +21,6 @@ from pudi.table.catalogs import is_read_optimized, location_of
 
 ATTACHED = "pudi.sql.catalog."
 """Settings that attach catalogs: the name follows, the value is the address."""
-_DEFAULT = "default"
 _COMMENT = "comment"
 """Property with a table's comment, as Hive has it."""
 _VIEWS = ("_ro", "_rt")
@@ -33,10 +32,11 @@ class AttachedCatalogs:
     Args:
         settings: the session's.
         options: options of the session, by Hudi's keys.
+        database: gives the database of names that say none.
     """
 
-    def __init__(self, settings: Settings, options: Mapping[str, str]) -> None:
-        self._settings, self._options = settings, options
+    def __init__(self, settings: Settings, options: Mapping[str, str], database: Callable[[], str]) -> None:
+        self._settings, self._options, self._database = settings, options, database
         self._found: dict[tuple[str, ...], CataloguedEntry | None] = {}
 
     def addresses(self) -> dict[str, str]:
@@ -140,7 +140,7 @@ class AttachedCatalogs:
     def tables(self, database: tuple[str, ...]) -> list[tuple[str, str]]:
         """Return database and name of the Hudi tables in a database of every catalog, or of one that it names."""
         found: set[tuple[str, str]] = set()
-        for home in self._homes(Name((*(database or (_DEFAULT,)), "*"), 0)):
+        for home in self._homes(Name((*(database or (self._database(),)), "*"), 0)):
             with self._opened(home) as catalog:
                 found.update((home.name.database, name) for name in TableCatalog(catalog).tables(home.name.database))
         return sorted(found)
@@ -150,7 +150,7 @@ class AttachedCatalogs:
         parts, known = name.parts, self.addresses()
         if name.path is not None or len(parts) > 3:
             return []
-        inner = TableName(parts[-2].lower() if len(parts) > 1 else _DEFAULT, parts[-1].lower())
+        inner = TableName(parts[-2].lower() if len(parts) > 1 else self._database(), parts[-1].lower())
         named = [parts[0].lower()] if len(parts) == 3 else sorted(known)
         return [Home(each, known[each], inner) for each in named if each in known]
 

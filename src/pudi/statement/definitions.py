@@ -21,6 +21,7 @@ from pudi.statement.tree import (
     TableName,
     Text,
     Truncate,
+    Use,
 )
 
 
@@ -64,6 +65,9 @@ def _create(reader: Reader) -> Statement | None:
     reader.need("CREATE")
     if reader.takes("INDEX"):
         return _create_index(reader)
+    if reader.word() in {"DATABASE", "SCHEMA", "NAMESPACE"}:
+        reader.position = len(reader.tokens)
+        return Use(None)
     view = _temporary_view(reader)
     if view is not None:
         return view

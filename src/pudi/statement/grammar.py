@@ -32,6 +32,7 @@ from pudi.statement.tree import (
     TableName,
     Text,
     Update,
+    Use,
     When,
 )
 
@@ -301,6 +302,15 @@ def _set(reader: Reader) -> Statement | None:
     return SetOption(key.strip("`"), value if equals else None)
 
 
+def _use(reader: Reader) -> Statement:
+    reader.need("USE")
+    for word in ("DATABASE", "SCHEMA", "NAMESPACE"):
+        if reader.takes(word):
+            break
+    *_, database = reader.table().parts
+    return Use(database)
+
+
 def _reset(reader: Reader) -> Statement:
     reader.need("RESET")
     key = reader.text[reader.at : reader.end].strip().strip("`")
@@ -339,6 +349,7 @@ _READERS: Mapping[str, Callable[[Reader], Statement | None]] = {
     "CALL": _call,
     "SET": _set,
     "RESET": _reset,
+    "USE": _use,
     "ATTACH": _attach,
     "DETACH": _detach,
     "REFRESH": _refresh,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi import catalogs
+from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SetupError
 from pudi.statement.names import TableUse
 from pudi.statement.tree import TableName, Text
@@ -17,8 +18,12 @@ from pudi.table import Table
 
 NAMED_TABLE = "pudi.sql.table."
 """Settings that name tables: the name follows, the value says where the table is."""
+DEFAULT = "default"
+"""The database of names where USE chose none."""
 WAREHOUSE = "pudi.sql.warehouse"
 """The setting with the folder of tables that are created without LOCATION."""
+DATABASE = "pudi.sql.database"
+"""The setting with the database that USE chose, on one machine."""
 _OWN = "pudi.sql."
 
 
@@ -121,6 +126,9 @@ class Host(Protocol):
     def warehouse(self) -> str | None:
         """The folder of tables that are created without LOCATION, where no setting says it."""
 
+    def database(self) -> str:
+        """The database of names that say none: what USE chose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -181,11 +189,16 @@ class Catalog:
     def __init__(self, host: Host) -> None:
         self._host = host
 
+    @cached_property
+    def database(self) -> str:
+        """The database of names that say none."""
+        return self._host.database().lower()
+
     def find(self, name: TableName) -> Entry | None:
         """Return what is known of a table by name or path; None if nothing is."""
         if name.path is not None:
             return Entry(name.path)
-        value = self._host.settings.get(NAMED_TABLE + _key(name))
+        value = self._host.settings.get(NAMED_TABLE + self._key(name))
         if value is not None:
             kept = json.loads(value)
             return Entry(**kept)
@@ -200,9 +213,9 @@ class Catalog:
         folder = self.warehouse()
         if folder is None:
             raise SetupError(f"table {name} has no place: add LOCATION '…', or SET {WAREHOUSE} = a folder for tables")
-        *databases, table = [part.lower() for part in name.parts[-2:]]
-        inner = [f"{each}.db" for each in databases if each != "default"]
-        return "/".join((folder.rstrip("/"), *inner, table))
+        database, table = ([self.database, *name.parts] if len(name.parts) == 1 else name.parts)[-2:]
+        inner = [] if database.lower() == DEFAULT else [f"{database.lower()}.db"]
+        return "/".join((folder.rstrip("/"), *inner, table.lower()))
 
     def warehouse(self) -> str | None:
         """The folder of tables without LOCATION; None for none."""
@@ -211,11 +224,11 @@ class Catalog:
     def add(self, name: TableName, entry: Entry) -> None:
         """Know a table."""
         text = json.dumps(asdict(entry))
-        self._host.settings.set(NAMED_TABLE + _key(name), text)
+        self._host.settings.set(NAMED_TABLE + self._key(name), text)
 
     def remove(self, name: TableName) -> None:
         """Know a table no more."""
-        self._host.settings.unset(NAMED_TABLE + _key(name))
+        self._host.settings.unset(NAMED_TABLE + self._key(name))
 
     def names(self) -> list[tuple[str, str]]:
         """The tables that were named in the session: database and name, sorted."""
@@ -227,10 +240,9 @@ class Catalog:
         found = self._host.settings.items().items()
         return {k: v for k, v in found if k.startswith(("hoodie.", "pudi.")) and not k.startswith(_OWN)}
 
-
-def _key(name: TableName) -> str:
-    parts = [part.lower() for part in name.parts]
-    return ".".join(parts if len(parts) > 1 else ["default", *parts])
+    def _key(self, name: TableName) -> str:
+        parts = name.parts if len(name.parts) > 1 else (self.database, *name.parts)
+        return ".".join(part.lower() for part in parts)
 
 
 class Rows:

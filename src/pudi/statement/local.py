@@ -21,7 +21,7 @@ from pudi.schema.arrays import one_array
 from pudi.schema.conversions import java_float_text
 from pudi.schema.spark_types import quote
 from pudi.statement.assignment import check_storable, stored
-from pudi.statement.host import CataloguedEntry, MergeQuery, Settings
+from pudi.statement.host import DATABASE, DEFAULT, CataloguedEntry, MergeQuery, Settings
 from pudi.statement.names import TableUse, replaced
 from pudi.statement.reader import wrong
 from pudi.statement.run import run
@@ -213,6 +213,10 @@ class LocalHost:
     def warehouse() -> str | None:
         """There is none but what a setting says."""
         return None
+
+    def database(self) -> str:
+        """The database that USE chose in this process."""
+        return self.settings.get(DATABASE) or DEFAULT
 
 
 def _java_text(numbers: pa.ChunkedArray) -> pa.Array:

@@ -10,7 +10,7 @@ from pudi.errors import NotSupportedError
 from pudi.statement import changes, inserts, shows, tables
 from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
-from pudi.statement.host import Host
+from pudi.statement.host import DATABASE, Host
 from pudi.statement.session import Session
 from pudi.statement.settings import reset_option, set_option
 from pudi.statement.tree import (
@@ -35,6 +35,7 @@ from pudi.statement.tree import (
     Text,
     Truncate,
     Update,
+    Use,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +108,14 @@ def _create_view(session: Session, statement: CreateView) -> Any:
     return tables.done(session)
 
 
+def _use(session: Session, statement: Use) -> Any:
+    if session.host.spark is not None:
+        return session.host.query(Text(session.text, 0), [], [])
+    if statement.database is not None:  # on this machine a database is a part of names
+        session.host.settings.set(DATABASE, statement.database.lower())
+    return tables.done(session)
+
+
 def _call(session: Session, statement: Call) -> Any:
     return procedures.call(session, statement)
 
@@ -118,6 +127,7 @@ _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Attach: _attach,
     Call: _call,
     Refresh: _refresh,
+    Use: _use,
     Foreign: _foreign,
     CreateView: _create_view,
     CreateTable: tables.create_table,

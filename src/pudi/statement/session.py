@@ -45,7 +45,7 @@ class Session:
     @cached_property
     def attached(self) -> AttachedCatalogs:
         """The catalogs that the session attached."""
-        return AttachedCatalogs(self.host.settings, self.catalog.options())
+        return AttachedCatalogs(self.host.settings, self.catalog.options(), lambda: self.catalog.database)
 
     @contextmanager
     def at(self, place: Text | TableName | int) -> Iterator[None]:

@@ -8,13 +8,13 @@ from typing import Any
 from pudi.config import option
 from pudi.errors import NotSupportedError
 from pudi.statement.attached import ATTACHED
-from pudi.statement.host import NAMED_TABLE, Rows
+from pudi.statement.host import DATABASE, NAMED_TABLE, Rows
 from pudi.statement.meaning import UTC
 from pudi.statement.session import Session
 from pudi.statement.tree import TIME_ZONE, ResetOption, SetOption, Text
 
 _OWN = ("hoodie.", "pudi.")
-_NAMES = (NAMED_TABLE, ATTACHED)
+_NAMES = (NAMED_TABLE, ATTACHED, DATABASE)
 """Beginnings of the settings that RESET without a key keeps."""
 _MEANINGS: Mapping[str, frozenset[str]] = {
     TIME_ZONE: UTC,

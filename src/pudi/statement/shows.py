@@ -25,7 +25,8 @@ _COLUMNS: _Columns = (("col_name", "string"), ("data_type", "string"), ("comment
 def show(session: Session, statement: Show) -> Any:
     """Run SHOW or DESCRIBE."""
     if statement.table is None:
-        named = [row for row in session.catalog.names() if not statement.database or row[0] == statement.database[-1]]
+        database = statement.database[-1] if statement.database else session.catalog.database
+        named = [row for row in session.catalog.names() if row[0].lower() == database.lower()]
         known = sorted({*named, *session.attached.tables(statement.database)})
         found = [(database, name, False) for database, name in known]
         pattern = (statement.like or "*").lower().replace("%", "*")

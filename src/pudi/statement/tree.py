@@ -70,6 +70,17 @@ class SetOption(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Use(Statement):
+    """`USE database`; also `CREATE DATABASE`, by which a database isn't chosen.
+
+    Attributes:
+        database: its name; None where it's only created.
+    """
+
+    database: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResetOption(Statement):
     """`RESET key`; without a key all options."""
 
