@@ -161,9 +161,14 @@ def test_bad_records_are_refused_or_kept(tmp_path: Path) -> None:
     lines = [*good[:100], bad[0], *good[100:200], *bad[1:3], *good[200:], bad[3]]
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.json").write_text("\n".join(lines))
-    with pytest.raises(pudi.CorruptError, match=r"3 records of .*, the first at line 101: JSON .*[^0-9]; .*a.json"):
+    with pytest.raises(pudi.CorruptError, match=r"4 records of .*, the first at line 101: JSON .*[^0-9]; .*a.json"):
         job(tmp_path, schema=SCHEMA).run()
     assert not (tmp_path / "t").exists()
+    put(tmp_path / "keyless" / "a.json", [{"id": None, "ts": 7}, *rows_of(0, 1)])
+    with pytest.raises(
+        pudi.CorruptError, match=r"1 record .*, of 1 file .*keyless, .*\"ts\": 7.*\(id\) is null; .*error"
+    ):
+        job(tmp_path, source=FileSource(tmp_path / "keyless", "json")).run()
     assert job(tmp_path, schema=SCHEMA, error_table=tmp_path / "bad").run() == 1
     assert len(read(tmp_path)) == 300
     kept = {(row["source"], row["position"]): row["record"] for row in read(tmp_path, "bad")}
@@ -501,7 +506,7 @@ def test_a_running_ingestion_sees_what_becomes_of_its_target(tmp_path: Path, the
 
 
 def test_a_first_batch_that_fails_says_that_it_left_an_empty_table(tmp_path: Path) -> None:
-    put(tmp_path / "src" / "a.json", [{"id": None, "ts": 1, "fare": 1.0, "city": "nyc"}, *rows_of(0, 1)])
+    put(tmp_path / "src" / "a.json", [{"id": "", "ts": 1, "fare": 1.0, "city": "nyc"}, *rows_of(0, 1)])
     with pytest.raises(pudi.PudiError, match=r"t was created for this write and is empty.* delete its folder"):
         job(tmp_path).run()
 

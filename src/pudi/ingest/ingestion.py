@@ -293,12 +293,13 @@ class Ingestion:
             data = _without_untyped(data, None if table is None else table.schema)
             data = data if data.num_rows else None
         if bad and self.error_table is None:
-            first = bad[0]
+            first, keyed = bad[0], bad[0] not in without_key
             count = f"{len(bad)} record{'' if len(bad) == 1 else 's'}"
+            which = self._place(first) if keyed else f", of {batch.origin}, {first.record}"
             raise CorruptError(
-                f"{count} of the batch can't be taken in, the first{self._place(first)}: {first.error}; nothing of the "
+                f"{count} of the batch can't be taken in, the first{which}: {first.error}; nothing of the "
                 "batch was written. Mend them, or give an error table",
-                path=first.source,
+                path=first.source if keyed else None,
             )
         return data, bad
 
@@ -312,7 +313,7 @@ class Ingestion:
         keys = tuple_of_names(self.record_key) if table is None else table.config.record_key_fields
         on_spark = is_spark_frame(data)
         known = [name for name in keys if name in (data.columns if on_spark else data.column_names)]
-        if self.error_table is None or not known:
+        if not known or (self.error_table is None and on_spark):  # there it would cost a job
             return data, []
         data, text = without_keys(data, known) if on_spark else _without_keys(data, known)
         why = f"the record key ({', '.join(keys)}) is null"

@@ -12,6 +12,7 @@ from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
+from pudi.errors import naming
 from pudi.hooks.callbacks import check_callbacks
 
 if TYPE_CHECKING:
@@ -77,16 +78,18 @@ class VerbGroup:
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """Return the table and the options of one call."""
-        resolved = resolve(options, self._options, table=self._path)
-        meta = self._meta
-        if options and resolve_only(options, OPENING_OPTIONS).given:
-            meta = meta.for_verb({**self._options, **options})
-        return meta, resolved
+        with naming(None, self._path):
+            resolved = resolve(options, self._options, table=self._path)
+            meta = self._meta
+            if options and resolve_only(options, OPENING_OPTIONS).given:
+                meta = meta.for_verb({**self._options, **options})
+            return meta, resolved
 
     def _for_write(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """Return the table and the options of a call that writes; upgrade the table first where they ask for it."""
         meta, resolved = self._for_call(options)
-        check_callbacks(meta)
+        with naming(None, self._path):
+            check_callbacks(meta)
         wanted = int(str(resolved.explicit(TableConfig.version) or NEWEST_VERSION))
         if resolved[WriteOptions.auto_upgrade] and meta.config.version < wanted:
             self._opened.upgrade(meta, LocalEngine(), resolved, wanted)
