@@ -197,6 +197,18 @@ def test_reads_leave_files_out_by_bloom_filters(tmp_path: Path) -> None:
     assert "kept 1 of 3" in moved.explain()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_empty_texts_are_in_no_bloom_filter_and_found(tmp_path: Path, layout: Layout) -> None:
+    """Hudi's hash refuses them."""
+    options = _of("rider", "expr=lower", "bloom_filters")
+    made = PudiTable.create(LocalEngine(), tmp_path / "t", SCHEMA, layout, options)
+    for ts in (1, 2):
+        made.write("upsert", table([trip(0, ts, ""), trip(1, ts, "Ann"), trip(2, ts, None)]))
+    assert made.table.scan(where="lower(rider) = ''").to_arrow()["uuid"].to_pylist() == [trip(0, 1)["uuid"]]
+    assert made.table.scan(where="lower(rider) = 'bob'").to_arrow().num_rows == 0
+    assert made.table.check().ok
+
+
 def test_an_expression_that_pudi_doesnt_know_is_written_beside(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

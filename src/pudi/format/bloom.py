@@ -122,6 +122,8 @@ class BloomFilter:
     def might_contain(self, keys: Keys) -> pa.BooleanArray:
         """Return a mask of the keys that may have been added; null for null keys.
 
+        An empty one may: Hudi's hash refuses it, so that no filter tells of empty keys.
+
         Args:
             keys: strings of any Arrow string type.
 
@@ -130,7 +132,7 @@ class BloomFilter:
         """
         strings = as_binary(keys)
         rows = [np.frombuffer(row, dtype=np.uint8) for row in self.rows]
-        answer = np.zeros(len(keys), dtype=np.bool_)
+        answer = pc.equal(pc.binary_length(strings), 0).fill_null(False).to_numpy()
         first = 0
         for batch in key_batches(strings):
             for row in rows:

@@ -90,7 +90,7 @@ class ExpressionSpec:
             stats = self._stats(results, file)
             return IndexedValues(file.partition, file.name.name, file.instant, stats=stats)
         texts = result_texts(results)
-        bloom = None if texts is None else BloomFilter.build(texts.drop_null(), self.bloom)
+        bloom = None if texts is None else BloomFilter.build(_hashed(texts), self.bloom)
         return IndexedValues(file.partition, file.name.name, file.instant, bloom=bloom)
 
     def results(self, storage: Storage, file: BaseFile | LogFile, reading: KeyReading) -> pa.Array | None:
@@ -194,6 +194,11 @@ def result_texts(results: pa.Array) -> pa.Array | None:
         return result_texts(results.dictionary_decode())
     plain = pt.is_string(kind) or pt.is_large_string(kind) or pt.is_signed_integer(kind) or pt.is_date32(kind)
     return pc.cast(results, pa.string()) if plain else None
+
+
+def _hashed(texts: pa.Array) -> pa.Array:
+    """Return the texts that a bloom filter holds; Hudi's hash refuses empty ones."""
+    return texts.filter(pc.greater(pc.binary_length(texts), 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ class Generator:
     def _write(self, state: State, verb: str, keys: list[tuple[int, Any]], policy: str = "") -> Operation | None:
         columns = dict(state.columns)
         if self.setup.columns_change and self.chance.random() < 0.06:
-            columns |= {self.chance.choice([n for n in (*_NEW_NAMES, "h") if n not in columns]): self._new_type()}
+            new = [n for n in (*_NEW_NAMES, "h") if n not in columns]
+            columns |= {self.chance.choice(new): self._new_type()} if new else {}
         elif self.setup.columns_change and self.chance.random() < 0.06:
             columns |= self._other_types(columns)
         rows = [self._row(columns, key, place) for key, place in keys]
