@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+NO_FILE = "there is no such file"
+"""Message of the error of a storage that doesn't have a file."""
 _LONGEST = 4000
 """Maximum characters of a message; the middle of a longer one is left out."""
 _LONGEST_NAME = 300

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import pudi
@@ -37,6 +38,26 @@ def test_no_where_is_spoken_of_where_there_is_none(trips: pudi.Table, value: str
     with pytest.raises(pudi.PudiError) as caught:
         trips.merge(table([trip(1, 20)])).when_matched_update({"fare": value.replace("fare", "source.fare")}).execute()
     assert "where" not in caught.value.message
+
+
+def test_a_condition_that_ends_early_names_no_class(trips: pudi.Table) -> None:
+    with pytest.raises(pudi.InvalidArgumentError, match="at column 12 near 'AND': a value is missing") as caught:
+        trips.scan(where="fare > 1 AND")
+    assert "sqlglot" not in str(caught.value)
+
+
+def test_a_lost_file_is_said_with_what_to_do(trips: pudi.Table) -> None:
+    lost = next(each for each in trips.files())
+    Path(trips.path, str(lost.base_file)).unlink()
+    with pytest.raises(pudi.NotFoundError, match="restore it from a copy"):
+        trips.scan().to_arrow()
+    assert str(trips.repair()) == "nothing was done; 1 difference can't be repaired: see plan.left"
+    metadata = {"hoodie.metadata.enable": "true"}
+    only = pudi.create(f"{trips.path}2", {"id": "long"}, record_key="id", options=metadata)
+    only.insert(pa.table({"id": [1]}))
+    Path(only.path, str(only.files()[0].base_file)).unlink()
+    with pytest.raises(pudi.NotFoundError, match="no clean deleted it: restore it from a copy; pudi check"):
+        pudi.Table(only.path).scan().to_arrow()
 
 
 @pytest.mark.parametrize("value", ["sqrt(fare) > 1", "no_such > 2"])

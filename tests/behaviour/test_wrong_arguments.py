@@ -26,6 +26,7 @@ CASES: dict[str, Callable[[pudi.Table], Any]] = {
     "columns of changes": lambda table: table.changes(columns=[1], format="cdc"),  # type: ignore[list-item]
     "late": lambda table: table.scan(as_of=dt.datetime.max.replace(tzinfo=WEST)),
     "changes": lambda table: table.changes(dt.datetime.max.replace(tzinfo=WEST)),
+    "options that are no mapping": lambda table: table.upsert(table.head(1), options=["a"]),  # type: ignore[arg-type]
     "many": lambda table: table.scan(where=" AND ".join(f"id <> {number}" for number in range(3_000))),
 }
 

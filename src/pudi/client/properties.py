@@ -65,6 +65,7 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
         if attempt + 1 < _READ_ATTEMPTS:
             context.clock.sleep(_READ_PAUSE_SECONDS)
     assert problem is not None
+    problem.table = problem.table or storage.root
     raise problem
 
 

@@ -100,6 +100,8 @@ def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str
     """The values of one map by canonical key, and the keys that they were given under."""
     values: dict[str, Value] = {}
     named: dict[str, str] = {}
+    if not isinstance(layer, Mapping):
+        raise InvalidArgumentError(f"options are a mapping of Hudi's keys to texts, not a {type(layer).__name__}")
     for key, raw in layer.items():
         found = option(key)
         value = found.parse(_text(key, raw), key=key)

@@ -72,7 +72,9 @@ def _reason(error: sqlglot.errors.SqlglotError, sql: str) -> str:
     if not mark:
         return f"{_clip(sql)} ({_clip(str(error))})"
     hint = "; a column named like a keyword goes in `back-quotes`"
-    return f"{_clip(sql)}, at column {details.get('col')} near {mark!r}: {details.get('description')}{hint}"
+    what = str(details.get("description"))
+    what = "a value is missing" if what.startswith("Required keyword") else what  # which names sqlglot's classes
+    return f"{_clip(sql)}, at column {details.get('col')} near {mark!r}: {what}{hint}"
 
 
 def _clip(sql: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pudi.context import Storage
-from pudi.errors import CorruptError, NotFoundError, PudiError
+from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
 from pudi.filegroup.slices import FileSlice
 from pudi.filegroup.stated_files import Group, replaced_since
 from pudi.format import Action, BaseFileName, State, parse_data_file
@@ -126,6 +126,8 @@ def naming_retained(store: TimelineStore) -> Iterator[None]:
         yield
     except NotFoundError as error:
         text = _retained_text(store) if type(error) is NotFoundError else ""
+        if not text and error.message == NO_FILE:
+            text = "no clean deleted it: restore it from a copy; pudi check (Table.check) says what else is lost"
         if text and text not in error.message:
             error.message = f"{error.message}; {text}"
         error.table = error.table or store.storage.root

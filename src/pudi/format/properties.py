@@ -125,7 +125,9 @@ def verify_table_checksum(properties: Mapping[str, str], *, path: str | None = N
     """
     name = properties.get(_NAME)
     if not name:
-        raise CorruptError(f"table properties without {_NAME}", path=path)
+        raise CorruptError(
+            f"the table's properties have no {_NAME}: restore the file from its backup, or add the property", path=path
+        )
     expected = str(table_checksum(name, properties.get(_DATABASE, "")))
     found = properties.get(_CHECKSUM, expected)
     if found.strip() != expected:

@@ -275,7 +275,9 @@ def _of_parser(error: SqlglotError, text: Text) -> InvalidArgumentError:
     at = sum(map(len, lines[: details["line"] - 1])) + max(
         details.get("col", 1) - len(details.get("highlight") or " "), 0
     )
-    return wrong(text.text, min(at, len(text.text)), str(details.get("description", "this is no SQL")))
+    what = str(details.get("description", "this is no SQL"))
+    what = "a value is missing" if what.startswith("Required keyword") else what  # which names sqlglot's classes
+    return wrong(text.text, min(at, len(text.text)), what)
 
 
 def sql(text: str, /, **tables: Any) -> pa.Table:

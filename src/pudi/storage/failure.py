@@ -16,6 +16,7 @@ from obstore.exceptions import (
 from obstore.exceptions import NotSupportedError as StoreNotSupportedError
 
 from pudi.errors import (
+    NO_FILE,
     CorruptError,
     InvalidArgumentError,
     NotFoundError,
@@ -95,7 +96,7 @@ def translate(error: Exception, root: str, path: str, offset: int | None = None)
         kind = StoreNotFoundError
         message = "there is no such bucket or container: check its name, the region and the endpoint"
     elif isinstance(error, FileNotFoundError) or status == 404:
-        kind, message = NotFoundError, "there is no such file"
+        kind, message = NotFoundError, NO_FILE
     elif status == 416 or _is_bad_range(error):
         kind, message = CorruptError, f"bytes past the file's end are wanted: {reason}"
     elif _NEVER_SENT.search(str(error)):

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from pudi.context import Context, FileInfo
 from pudi.errors import (
+    NO_FILE,
     CorruptError,
     InvalidArgumentError,
     NotFoundError,
@@ -374,7 +375,7 @@ class LocalStorage:
         )
 
     def _not_found(self, path: str) -> NotFoundError:
-        return NotFoundError("there is no such file", table=self._root, path=path)
+        return NotFoundError(NO_FILE, table=self._root, path=path)
 
 
 def _join(folder: str, name: str) -> str:

@@ -163,7 +163,8 @@ class Keeper:
         except ConflictError as error:  # another process is at work
             _log.info("table %s is left until the next turn: %s", turn.path, error)
         except Exception as error:  # noqa: BLE001 - the other tables go on
-            _log.warning("table %s can't be maintained: %s", turn.path, error, exc_info=True)
+            known = isinstance(error, PudiError)
+            _log.warning("table %s can't be maintained: %s", turn.path, error, exc_info=not known)
             turn.table, turn.failed = None, turn.failed + 1
             rest = min(max(rest, _LOOK_S) * 2 ** min(turn.failed, 16), max(rest, _LONGEST_REST_S))
             text = f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)

@@ -98,7 +98,9 @@ class RepairResult:
 
     def __str__(self) -> str:
         if not self.done:
-            return "nothing was done" if not self.ok else "nothing to repair"
+            left = len(self.plan.left)
+            why = f"; {left} difference{'' if left == 1 else 's'} can't be repaired: see plan.left" if left else ""
+            return "nothing to repair" if self.ok else f"nothing was done{why}"
         lines = [f"rebuilt: {', '.join(self.built)}"] if self.built else []
         lines += [f"dropped: {partition}: {why}" for partition, why in self.dropped]
         return "\n".join([*lines, f"now: {self.after}"])
