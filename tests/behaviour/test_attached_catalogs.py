@@ -187,7 +187,7 @@ def test_wrong_statements_are_refused(tmp_path: Path, inner: SqliteCatalog, sql:
     inner.create_table(CatalogTable(TableName("rides", "notes"), "file:/notes", ()))
     for text, said in {
         "ATTACH 'hvie://host' AS x": "line 1, column 8.*'hvie' is no kind of catalogs",
-        "ATTACH 'polaris:x' AS x": "'polaris' are not supported yet",
+        "ATTACH 'unity:x' AS x": "'unity' are not supported yet",
         "ATTACH sqlite AS x": "the address of a catalog in quotes",
         "ATTACH 'sqlite:/elsewhere.db' AS LAKE": "lake is the catalog sqlite:.*DETACH lake first",
         "SELECT * FROM lake.rides.gone": "there is no table lake.rides.gone",

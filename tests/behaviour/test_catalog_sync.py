@@ -373,8 +373,8 @@ def test_a_sync_that_fails_leaves_the_commit(tmp_path: Path, caplog: pytest.LogC
             "DataHubSyncTool: pudi registers tables by",
         ),
         (
-            {"hoodie.datasource.meta.sync.enable": "true", "hoodie.meta.sync.client.tool.class": "polaris:x/db.t"},
-            "'polaris' are not supported yet",
+            {"hoodie.datasource.meta.sync.enable": "true", "hoodie.meta.sync.client.tool.class": "unity:x/db.t"},
+            "'unity' are not supported yet",
         ),
     ],
 )

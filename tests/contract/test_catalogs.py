@@ -14,7 +14,8 @@ from pudi.catalogs.hive import HiveCatalog
 from pudi.catalogs.sqlite import SqliteCatalog
 from pudi.catalogs.thrift_client import LIST, STRING, Field, elements, text, texts, value
 from pudi.context import Context, ManualClock
-from pudi.testing import CatalogTests
+from pudi.testing import CatalogTests, PlainCatalogTests
+from support.polaris import PolarisServer, polaris_server
 from support.s3 import S3Server
 
 
@@ -116,9 +117,32 @@ class TestSqlite(CatalogTests):
         assert list(tmp_path.iterdir()) == []
 
 
+class TestPolaris(PlainCatalogTests):
+    @pytest.fixture
+    def served(self) -> Iterator[PolarisServer]:
+        pytest.importorskip("requests")
+        with polaris_server() as served:
+            yield served
+
+    @pytest.fixture
+    def catalog(self, served: PolarisServer) -> Iterator[pudi.Catalog]:
+        with open_catalog("polaris", "", served.options(), Context(clock=ManualClock())) as catalog:
+            yield catalog
+
+    def test_a_generic_table_has_no_partitions(self, catalog: pudi.Catalog, table: CatalogTable) -> None:
+        catalog.add_partitions(table, [])
+        catalog.drop_partitions(table, [("eu",)])
+        with pytest.raises(pudi.NotSupportedError, match=rf"{table.name} can't have partitions"):
+            catalog.add_partitions(table, [CatalogPartition(("eu",), f"{table.location}/eu")])
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (
+            "polaris:https://host:8181/api/catalog/lake/db.trips",
+            CatalogPlace("polaris", "https://host:8181/api/catalog/lake", TableName("db", "trips")),
+        ),
         ("hive://host:9083/db.trips", CatalogPlace("hive", "host:9083", TableName("db", "trips"))),
         ("hive://a:1,b:2/trips", CatalogPlace("hive", "a:1,b:2", TableName("default", "trips"))),
         ("glue:db.trips", CatalogPlace("glue", "", TableName("db", "trips"))),
@@ -149,7 +173,7 @@ def test_a_user_registers_a_kind(tmp_path: Path) -> None:
 def test_unknown_and_lacking_kinds_are_refused_by_name() -> None:
     with pytest.raises(pudi.InvalidArgumentError, match=r"'hvie' is no kind of catalogs: use one of .*sqlite"):
         open_catalog("hvie", "host")
-    with pytest.raises(pudi.NotSupportedError, match="'polaris' are not supported yet"):
-        open_catalog("polaris", "host")
+    with pytest.raises(pudi.NotSupportedError, match="'unity' are not supported yet"):
+        open_catalog("unity", "host")
     with pytest.raises(pudi.InvalidArgumentError, match="can't name a kind"):
         pudi.register_catalog("sqlite", lambda address, options: SqliteCatalog(address))

@@ -1,4 +1,4 @@
-"""Catalogs, in which engines find tables by their names: Hive Metastore, AWS Glue, a file of SQLite, the user's own."""
+"""Catalogs, in which engines find tables by their names: Hive Metastore, AWS Glue, Apache Polaris, a SQLite file."""
 
 from pudi.catalogs.catalog import Catalog
 from pudi.catalogs.registry import CatalogPlace, is_place, open_catalog, place_of, register_catalog, split_address

@@ -1,4 +1,4 @@
-"""The protocol of catalogs: what pudi asks of a Hive Metastore, Glue, or a catalog of the user's."""
+"""The protocol of catalogs: what pudi asks of a Hive Metastore, Glue, Polaris, or one of the user's."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ class Catalog(ABC):
     @abstractmethod
     def address(self) -> str:
         """The address of the catalog, as users write it: `hive://host:9083`."""
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether entries have columns and partitions, and can be altered; without them a table is one plain entry.
+
+        A sync registers such an entry with its location alone, and leaves it as it is from then on.
+        """
+        return True
 
     @abstractmethod
     def has_database(self, name: str) -> bool:

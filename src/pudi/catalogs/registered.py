@@ -295,7 +295,12 @@ class Registration:
 
 
 def registered_tables(
-    table: HudiTable, options: SyncOptions, name: TableName | None = None, extractor: str | None = None
+    table: HudiTable,
+    options: SyncOptions,
+    name: TableName | None = None,
+    extractor: str | None = None,
+    *,
+    has_partitions: bool = True,
 ) -> Registration:
     """Return the entries of a table in a catalog.
 
@@ -304,9 +309,11 @@ def registered_tables(
         options: how it's registered.
         name: the name to register it by; None for that of the options, or the table's.
         extractor: the class that reads partition values; None for that of the table.
+        has_partitions: whether entries have columns and partitions; without them a table is one plain entry.
 
     Raises:
-        NotSupportedError: base files of another format, a column that catalogs have no type for, or an unknown class.
+        NotSupportedError: base files of another format, a column that catalogs have no type for, an unknown class, or
+            an entry that a catalog without partitions doesn't have.
         CorruptError: its schema can't be read.
     """
     config = table.config
@@ -317,6 +324,8 @@ def registered_tables(
             table=table.root,
         )
     name = name or TableName(options.database, options.table or config.name)
+    if not has_partitions:
+        return _plain_registration(table, options, name)
     fields = config.partition_fields if options.partition_fields is None else names_in(options.partition_fields)
     schema = avro_to_arrow(table.schema)
     schema = schema if options.omits_meta_fields else with_meta_fields(schema)
@@ -347,6 +356,24 @@ def registered_tables(
     return Registration(tables, reader, location)
 
 
+def _plain_registration(table: HudiTable, options: SyncOptions, name: TableName) -> Registration:
+    """Return the one entry of a table in a catalog that keeps neither columns nor partitions."""
+    reads_base_files = table.config.table_type == MERGE_ON_READ and options.strategy == SyncStrategy.READ_OPTIMIZED
+    for is_given, option, value in (
+        (reads_base_files, SyncOptions.strategy, SyncStrategy.READ_OPTIMIZED.value),
+        (options.managed, SyncOptions.managed, "true"),
+    ):
+        if is_given:
+            raise NotSupportedError(
+                f"{option}={value}: the catalog of {name} has one entry for a table, an external one that reads all of "
+                "it; leave the option out",
+                table=table.root,
+            )
+    location = location_url(options.location or table.root)
+    entry = CatalogTable(name, location, (), properties={**options.more_properties, PROVIDER: "hudi"})
+    return Registration((entry,), ValueReader((), Extractor.NONE, hive_style=False), location)
+
+
 def options_of(entry: CatalogTable, name: str, entries: Collection[str]) -> dict[str, str]:
     """Return the sync options by which an entry was registered: another sync by them leaves it as it is.
 
@@ -358,7 +385,8 @@ def options_of(entry: CatalogTable, name: str, entries: Collection[str]) -> dict
     columns = [*entry.columns, *entry.partition_columns]
     reads_logs = entry.format.input_format == _READS_LOGS
     has_views = f"{name}_rt" in entries
-    strategy = SyncStrategy.SNAPSHOT if reads_logs else SyncStrategy.READ_OPTIMIZED
+    optimized = SyncStrategy.READ_OPTIMIZED if entry.format.input_format else SyncStrategy.ALL
+    strategy = SyncStrategy.SNAPSHOT if reads_logs else optimized
     found: dict[Option[Any], str | bool] = {
         SyncOptions.timestamps: any("timestamp" in each.type for each in columns),
         SyncOptions.omits_meta_fields: all(each.name.lower() != META_FIELDS[0] for each in columns),

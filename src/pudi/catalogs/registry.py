@@ -16,10 +16,11 @@ from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
-    from pudi.catalogs import glue, hive, sqlite
+    from pudi.catalogs import glue, hive, polaris, sqlite
 else:
     glue = lazy_module("pudi.catalogs.glue")
     hive = lazy_module("pudi.catalogs.hive")
+    polaris = lazy_module("pudi.catalogs.polaris")
     sqlite = lazy_module("pudi.catalogs.sqlite")
 
 CatalogOpener: TypeAlias = Callable[[str, Mapping[str, str]], Catalog]
@@ -29,7 +30,6 @@ _REGISTERED: dict[str, CatalogOpener] = {}
 
 _LACKING = {
     "rest": "register the table in a Hive Metastore or Glue that the engines share",
-    "polaris": "register the table in a Hive Metastore or Glue that the engines share",
     "unity": "register the table in a Hive Metastore or Glue that the engines share",
     "bigquery": "register the table in a Hive Metastore or Glue that the engines share",
     "datahub": "register the table in a Hive Metastore or Glue that the engines share",
@@ -166,8 +166,13 @@ def _glue(address: str, options: Mapping[str, str], context: Context) -> Catalog
     return glue.GlueCatalog(address, options, context)
 
 
+def _polaris(address: str, options: Mapping[str, str], context: Context) -> Catalog:
+    return polaris.PolarisCatalog(address, options, context)
+
+
 _OWN: dict[str, Callable[[str, Mapping[str, str], Context], Catalog]] = {
     "glue": _glue,
     "hive": _hive,
+    "polaris": _polaris,
     "sqlite": _sqlite,
 }

@@ -16,6 +16,8 @@ EXTERNAL, MANAGED = "EXTERNAL_TABLE", "MANAGED_TABLE"
 
 PROVIDER: Final = "spark.sql.sources.provider"
 """Property that says the format of a table to Spark."""
+COMMENT: Final = "comment"
+"""Property with a table's comment, as Hive has it."""
 _INPUT_FORMATS: Final = "org.apache.hudi."
 
 

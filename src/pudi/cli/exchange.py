@@ -84,7 +84,7 @@ def export(
 def sync(
     path: Path,
     to: Annotated[
-        str, typer.Option("--to", help="The place: hive://host:9083/db.trips, glue:db.trips, sqlite:/file.db/db.trips.")
+        str, typer.Option("--to", help="The place: hive://host:9083/db.trips, glue:db.trips, polaris:db.trips.")
     ],
     complete: Annotated[
         bool,

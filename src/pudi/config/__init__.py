@@ -33,6 +33,7 @@ from pudi.config.metadata_options import MetadataOptions
 from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option, Options, OptionsView, Scope, Status, Value, names_in
 from pudi.config.page import options_page
+from pudi.config.polaris_options import PolarisOptions
 from pudi.config.read_options import FormatOptions, ReadOptions
 from pudi.config.resolve import (
     KEY_PREFIXES,
@@ -79,6 +80,7 @@ __all__ = [
     "OptionsView",
     "OtherTableOptions",
     "PartitionFilter",
+    "PolarisOptions",
     "ReadOptions",
     "Scope",
     "SqlOptions",

@@ -15,6 +15,7 @@ from pudi.config.memory import MergeMemory
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option
+from pudi.config.polaris_options import PolarisOptions
 from pudi.config.read_options import READ_OPTIONS
 from pudi.config.sql_options import SqlOptions
 from pudi.config.sync_options import SyncOptions
@@ -35,7 +36,7 @@ GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Commit callbacks": CallbackOptions.declared,
     "Pre-commit validators": ValidatorOptions.declared,
     "Metrics": MetricsOptions.declared,
-    "Catalogs": SyncOptions.declared,
+    "Catalogs": (*SyncOptions.declared, *PolarisOptions.declared),
     "Memory for merging": MergeMemory.declared,
     "SQL": SqlOptions.declared,
     "Reader": READ_OPTIONS,

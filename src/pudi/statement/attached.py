@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pudi.catalogs import Catalog, CatalogTable, TableName, is_hudi, open_catalog, place_of, split_address
+from pudi.catalogs import (
+    Catalog,
+    CatalogColumn,
+    CatalogTable,
+    TableName,
+    is_hudi,
+    open_catalog,
+    place_of,
+    split_address,
+)
 from pudi.catalogs.registered import options_of
-from pudi.catalogs.values import MANAGED
+from pudi.catalogs.values import COMMENT, MANAGED
 from pudi.config import KEY_PREFIXES, SyncOptions, find_option
 from pudi.config.option import Scope
 from pudi.config.read_options import FormatOptions
@@ -21,8 +30,6 @@ from pudi.table.catalogs import is_read_optimized, location_of
 
 ATTACHED = "pudi.sql.catalog."
 """Settings that attach catalogs: the name follows, the value is the address."""
-_COMMENT = "comment"
-"""Property with a table's comment, as Hive has it."""
 _VIEWS = ("_ro", "_rt")
 
 
@@ -128,7 +135,8 @@ class AttachedCatalogs:
                 raise TableNotFoundError(f"{catalog} has no table {home.name} any more: another session dropped it")
             properties = {**{key: value for key, value in entry.properties.items() if key not in old}, **new}
             said = after.comments
-            columns = tuple(replace(each, comment=said.get(each.name.lower(), "")) for each in entry.columns)
+            known = entry.columns if catalog.has_partitions else tuple(CatalogColumn(each, "") for each in sorted(said))
+            columns = tuple(replace(each, comment=said.get(each.name.lower(), "")) for each in known)
             catalog.alter_table(replace(entry, properties=properties, columns=columns))
 
     def drop(self, home: Home) -> None:
@@ -194,11 +202,11 @@ def _entry(home: Home, entry: CatalogTable, entries: Mapping[str, CatalogTable])
     optimized = is_read_optimized(entry)
     properties = {key: value for key, value in entry.properties.items() if _is_taken(key)}
     properties |= {FormatOptions.as_read_optimized.key: "true"} if optimized else {}
-    properties.pop(_COMMENT, None)
+    properties.pop(COMMENT, None)
     return CataloguedEntry(
         location_of(entry),
         properties,
-        entry.properties.get(_COMMENT),
+        entry.properties.get(COMMENT),
         {each.name.lower(): each.comment for each in (*entry.columns, *entry.partition_columns) if each.comment},
         home,
         {
@@ -222,4 +230,4 @@ def _is_taken(key: str) -> bool:
 def _kept(entry: Entry) -> dict[str, str]:
     """Return the properties by which a catalog keeps those of a table; that of a view belongs to its format."""
     found = {key: value for key, value in entry.properties.items() if key != FormatOptions.as_read_optimized.key}
-    return found | ({_COMMENT: entry.comment} if entry.comment else {})
+    return found | ({COMMENT: entry.comment} if entry.comment else {})

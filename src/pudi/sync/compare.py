@@ -69,7 +69,9 @@ def _states(meta: MetaClient, timeline: Timeline, options: Options, place: str) 
     with opened_place(place, options, meta.context) as (catalog, name):
         request = request_of(catalog, options, name=name)
         table = HudiTable(meta.config, meta.schema_json(timeline), meta.storage.root, *newest_times(timeline))
-        registration = registered_tables(table, request.options, request.name, request.extractor)
+        registration = registered_tables(
+            table, request.options, request.name, request.extractor, has_partitions=catalog.has_partitions
+        )
         wanted = registration.tables
         known = catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
         paths = all_partitions(meta, timeline).present if registration.is_partitioned and known else ()
@@ -117,7 +119,8 @@ def _differences(
         )
     if registration.is_partitioned:
         yield from _partition_differences(catalog, registration, known, paths)
-    yield from _behind(known, timeline)
+    if catalog.has_partitions:
+        yield from _behind(known, timeline)
 
 
 def _partition_differences(

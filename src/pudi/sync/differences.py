@@ -38,6 +38,8 @@ def altered(known: CatalogTable, wanted: CatalogTable, *, comments: bool) -> Cat
     now = tuple(CatalogColumn(each.name.lower(), each.type, each.comment) for each in known.columns)
     serde = {**known.format.serde_properties, **wanted.format.serde_properties}
     form = replace(wanted.format, serde_properties=serde)
+    if not wanted.columns:  # the catalog has no columns, at most comments
+        return replace(known, properties=properties)
     return replace(known, columns=known.columns if columns == now else columns, format=form, properties=properties)
 
 

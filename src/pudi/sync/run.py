@@ -128,8 +128,12 @@ def _attempt(meta: MetaClient, request: SyncRequest, first_seen: dict[TableName,
     table = HudiTable(
         meta.config, meta.schema_json(timeline), meta.storage.root, last, completion, request.spark_version
     )
-    registration = registered_tables(table, request.options, request.name, request.extractor)
-    run = _Sync(meta, timeline, request, registration, sync_properties(table), first_seen)
+    has_partitions = request.catalog.has_partitions
+    registration = registered_tables(
+        table, request.options, request.name, request.extractor, has_partitions=has_partitions
+    )
+    times = sync_properties(table) if has_partitions else {}
+    run = _Sync(meta, timeline, request, registration, times, first_seen)
     done = run.run()
     seconds = meta.context.clock.monotonic() - began
     return SyncResult(str(request.catalog), done, last, run.is_complete, seconds)
@@ -158,7 +162,7 @@ class _Sync:
             timeline: its timeline now.
             request: where and how.
             registration: what is to be registered.
-            times: properties that say how far it will be.
+            times: properties that say how far it will be; none for a catalog that doesn't keep them.
             first_seen: the times in the catalog when the first attempt began; it's filled here.
         """
         self._meta, self._timeline, self._request = meta, timeline, request
@@ -240,9 +244,13 @@ class _Sync:
         try:
             self._catalog.create_table(wanted)
         except TableExistsError:  # another process was quicker
-            known = self._read(wanted.name)
+            known = self._catalog.table(wanted.name)
+            if known is None:  # the name is taken, but by no table
+                raise
             self._check(wanted, known)
             return self._sync(wanted, known)
+        if not self._times:
+            return SyncedTable(str(wanted.name), created=True)
         created = self._read(wanted.name)
         self._first_seen[wanted.name] = began = registered_times(created)
         done = SyncedTable(str(wanted.name), created=True)

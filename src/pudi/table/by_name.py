@@ -142,11 +142,12 @@ def catalog(kind: str | Catalog, uri: str | None = None, options: Mapping[str, s
     It connects at the first request.
 
     Args:
-        kind: a kind of catalogs: `hive`, `glue`, `sqlite`, or one that `pudi.register_catalog` made known; its address
-            may follow: `hive://host:9083`, `sqlite:/path/catalog.db`. Or a `pudi.Catalog`.
+        kind: a kind of catalogs: `hive`, `glue`, `polaris`, `sqlite`, or one that `pudi.register_catalog` made known;
+            its address may follow: `hive://host:9083`, `sqlite:/path/catalog.db`. Or a `pudi.Catalog`.
         uri: the address, if the kind doesn't say it: of metastores `thrift://host:9083`, several separated by commas;
-            of Glue a region.
-        options: Hudi's option keys: settings of the catalog (`hoodie.aws.*`), and defaults of the tables opened by it.
+            of Glue a region; of Polaris `https://host:8181/api/catalog`.
+        options: Hudi's option keys: settings of the catalog (`hoodie.aws.*`, `pudi.polaris.*`), and defaults of the
+            tables opened by it.
 
     Raises:
         InvalidArgumentError: there's no such kind, a wrong address, or an unknown option.

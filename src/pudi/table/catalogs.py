@@ -39,7 +39,7 @@ class CatalogVerbs(VerbGroup):
         `hoodie.datasource.hive_sync.enable=true` writes do the same after each commit.
 
         Args:
-            catalog: the place of the table: `hive://host:9083/db.trips`, `glue:db.trips`,
+            catalog: the place of the table: `hive://host:9083/db.trips`, `glue:db.trips`, `polaris:db.trips`,
                 `sqlite:/path/catalog.db/db.trips`; the class of Hudi's sync tool for Hive or Glue, for the place that
                 options name; `manifest` or `manifest:absolute` for a file in the table with the names, or the
                 locations, of its base files; or a `pudi.Catalog`.

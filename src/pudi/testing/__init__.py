@@ -3,7 +3,7 @@
 For pudi's own tests, and for authors of storages, locks, mergers and catalogs. Needs pytest.
 """
 
-from pudi.testing.catalogs import CatalogTests
+from pudi.testing.catalogs import CatalogTests, PlainCatalogTests
 from pudi.testing.faults import FaultMode, FaultStorage, Outcome, PowerStorage, SimulatedCrash
 from pudi.testing.index_kinds import IndexKindTests
 from pudi.testing.locks import LockTests
@@ -21,6 +21,7 @@ __all__ = [
     "LockTests",
     "MergerTests",
     "Outcome",
+    "PlainCatalogTests",
     "PowerStorage",
     "SimulatedCrash",
     "Simulation",

@@ -1,4 +1,7 @@
-"""The contract of a `Catalog`, as tests: a new catalog subclasses `CatalogTests` and gives the fixture `catalog`."""
+"""The contract of a `Catalog`, as tests: a new catalog subclasses `CatalogTests` and gives the fixture `catalog`.
+
+One whose tables have no partitions subclasses `PlainCatalogTests`.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,8 @@ VALUES = ("eu", "asia pac", "a=b", "x/y", "é+%25", "__HIVE_DEFAULT_PARTITION__"
 """Partition values with characters that catalogs' own names of partitions encode."""
 
 
-class CatalogTests:
-    """Contract of every catalog."""
+class PlainCatalogTests:
+    """Contract of every catalog, without partitions."""
 
     @pytest.fixture
     def catalog(self) -> Catalog:
@@ -97,8 +100,7 @@ class CatalogTests:
         assert set(catalog.tables(database, ["trips", "trips_ro", "trips_rt"])) == {"trips", "trips_ro"}
 
     def test_a_table_is_altered(self, catalog: Catalog, database: str, table: CatalogTable) -> None:
-        """Columns are added, properties set, the format replaced; partitions stay."""
-        catalog.add_partitions(table, parts(table, ["eu"]))
+        """Columns are added, properties set, the format replaced."""
         more = (*table.columns, CatalogColumn("fare", "double", "what it cost"))
         other = replace(table.format, serde_properties={**table.format.serde_properties, "more": "1"})
         catalog.alter_table(
@@ -109,6 +111,45 @@ class CatalogTests:
         assert now.properties["last_commit_time_sync"] == "1"
         assert now.properties["long"] == table.properties["long"]
         assert now.format == other
+
+    def test_a_table_is_dropped(self, catalog: Catalog, database: str, table: CatalogTable, place: str) -> None:
+        """Its name is free again."""
+        assert catalog.drop_table(table.name)
+        assert not catalog.drop_table(table.name)
+        assert catalog.table_names(database) == []
+        catalog.create_table(table_at(database, place))
+        assert catalog.partitions(found(catalog, database, "trips")) == []
+
+    def test_threads_share_a_catalog(self, catalog: Catalog, database: str, table: CatalogTable, place: str) -> None:
+        """Requests from several threads don't mix."""
+        names = [f"t{number}" for number in range(12)]
+
+        def add(name: str) -> str:
+            catalog.create_table(replace(table_at(database, f"{place}/{name}"), name=TableName(database, name)))
+            return found(catalog, database, name).location
+
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(add, names)) == [f"{place}/{name}/trips" for name in names]
+        assert catalog.table_names(database) == sorted([*names, "trips"])
+
+    def test_it_is_used_after_it_was_closed(self, catalog: Catalog, database: str, table: CatalogTable) -> None:
+        """Closing ends connections, and the next request opens one."""
+        catalog.close()
+        catalog.close()
+        assert found(catalog, database, "trips") == table
+
+
+class CatalogTests(PlainCatalogTests):
+    """Contract of every catalog with partitions."""
+
+    def test_partitions_stay_while_a_table_is_altered(
+        self, catalog: Catalog, database: str, table: CatalogTable
+    ) -> None:
+        """A new column leaves them."""
+        catalog.add_partitions(table, parts(table, ["eu"]))
+        more = (*table.columns, CatalogColumn("fare", "double", "what it cost"))
+        catalog.alter_table(replace(table, columns=more), cascade=True)
+        now = found(catalog, database, "trips")
         assert [each.values for each in catalog.partitions(now)] == [("eu",)]
 
     def test_a_table_is_dropped_with_its_partitions(
@@ -117,7 +158,6 @@ class CatalogTests:
         """A table of the same name begins without partitions."""
         catalog.add_partitions(table, parts(table, ["eu"]))
         assert catalog.drop_table(table.name)
-        assert not catalog.drop_table(table.name)
         catalog.create_table(table_at(database, place))
         assert catalog.partitions(found(catalog, database, "trips")) == []
 
@@ -152,7 +192,7 @@ class CatalogTests:
         assert set(locations) == {"eu", "us"}
         assert not locations["eu"].endswith("elsewhere")
 
-    def test_threads_share_a_catalog(self, catalog: Catalog, table: CatalogTable) -> None:
+    def test_threads_share_a_table(self, catalog: Catalog, table: CatalogTable) -> None:
         """Requests from several threads don't mix."""
 
         def add(number: int) -> int:
@@ -162,12 +202,6 @@ class CatalogTests:
         with ThreadPoolExecutor(4) as pool:
             assert list(pool.map(add, range(12))) == [1] * 12
         assert len(catalog.partitions(table)) == 12
-
-    def test_it_is_used_after_it_was_closed(self, catalog: Catalog, database: str, table: CatalogTable) -> None:
-        """Closing ends connections, and the next request opens one."""
-        catalog.close()
-        catalog.close()
-        assert found(catalog, database, "trips") == table
 
 
 def table_at(database: str, place: str) -> CatalogTable:
