@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.schema.arrays import joined_arrays
+from pudi.schema.spark_types import arrow_to_spark_type
 
 _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
@@ -30,7 +31,17 @@ def check_storable(given: pa.DataType, field: pa.Field, *, by_name: bool = False
         InvalidArgumentError: a CAST is needed; the message names the column and both types.
     """
     if not _is_storable(given, field.type, by_name):
-        raise InvalidArgumentError(f"column {field.name}: {given} isn't stored as {field.type}: CAST it in the query")
+        raise InvalidArgumentError(
+            f"column {field.name}: {spark_name(given)} isn't stored as {spark_name(field.type)}: CAST it in the query"
+        )
+
+
+def spark_name(kind: pa.DataType) -> str:
+    """Return Spark's name of a type, for messages about statements; Arrow's where Spark has none."""
+    try:
+        return arrow_to_spark_type(pa.field("", kind)).lower()
+    except PudiError:
+        return str(kind)
 
 
 def _is_storable(given: pa.DataType, wanted: pa.DataType, by_name: bool) -> bool:

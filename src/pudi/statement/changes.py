@@ -117,6 +117,13 @@ def _column(session: Session, table: Table, name: str, value: Text, alias: str) 
     plain = rest if dot and name not in table.schema.names and first.lower() == alias.lower() else name
     known = named(table.schema.names, plain)
     exact = str(session.host.settings.get("spark.sql.caseSensitive")).lower() == "true"
+    whole = named(table.schema.names, plain.partition(".")[0])
+    if known is None and whole is not None and "." in plain:
+        raise wrong(
+            session.text,
+            value.at,
+            f"{plain} is a field of column {whole}: SET gives whole columns, {whole} = named_struct(…)",
+        )
     if known is None or (exact and known != plain):
         raise wrong(session.text, value.at, f"the table has no column {name}; it has {', '.join(table.schema.names)}")
     return known

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pudi.config.table_options import EVENT_TIME_ORDERING
 from pudi.schema.types import takes_as_is
+from pudi.statement.assignment import spark_name
 from pudi.statement.reader import wrong
 from pudi.statement.session import named
 from pudi.statement.tree import Merge, MergeAction, When
@@ -114,4 +115,5 @@ def _mistyped(table: Table, source: pa.Schema, ordering: tuple[str, ...]) -> Ite
             continue
         wanted, given = table.schema.field(name).type, source.field(own).type
         if not takes_as_is(wanted, given):
-            yield f"the {what} {name} is {wanted}, the source's column {own} is {given}: CAST it in the source"
+            kinds = spark_name(wanted), spark_name(given)
+            yield f"the {what} {name} is {kinds[0]}, the source's column {own} is {kinds[1]}: CAST it in the source"
