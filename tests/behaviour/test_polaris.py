@@ -318,8 +318,14 @@ def test_tokens_are_asked_for_once_and_again_before_they_expire(served: PolarisS
 )
 def test_a_wrong_setting_is_said(served: PolarisServer, changed: dict[str, str], message: str) -> None:
     changed = {key: value.replace("URL", served.url.removesuffix("/api/catalog")) for key, value in changed.items()}
-    with opened(served, **changed) as catalog, pytest.raises(pudi.PudiError, match=message) as raised:
-        catalog.has_database("rides")
+    with opened(served, **changed) as catalog:
+        for call in (
+            lambda: catalog.has_database("rides"),
+            lambda: catalog.table(NAME),
+            lambda: catalog.drop_table(NAME),
+        ):
+            with pytest.raises(pudi.PudiError, match=message) as raised:
+                call()
     assert isinstance(raised.value, (pudi.NotFoundError, pudi.RefusedError))
     assert CREDENTIAL[1] not in str(raised.value)
 

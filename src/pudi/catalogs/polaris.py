@@ -115,8 +115,9 @@ class PolarisCatalog(Catalog):
 
     def has_database(self, name: str) -> bool:
         """Return whether there is a namespace of that name."""
+        path = f"/v1/{self._prefix()}/namespaces/{quote(name, safe='')}"
         try:
-            self._client.request("GET", self._namespace(name), f"namespace {name!r}")
+            self._client.request("GET", path, f"namespace {name!r}")
         except NotFoundError:
             return False
         return True
@@ -143,7 +144,7 @@ class PolarisCatalog(Catalog):
 
     def tables(self, database: str, names: Sequence[str]) -> dict[str, CatalogTable]:
         """Return some tables by the names that were asked for, one request each."""
-        self._prefix()
+        self._prefix()  # once, before the threads
         found = self._context.executor.map(
             lambda name: self._load(TableName(database, name)), list(names), limit=_REQUESTS
         )
@@ -191,9 +192,9 @@ class PolarisCatalog(Catalog):
 
     def drop_table(self, name: TableName) -> bool:
         """Remove a table from the catalog; files stay. Return whether it was there."""
-        attempts: list[None] = []
+        path, attempts = self._path(name), list[None]()
         try:
-            self._client.request("DELETE", self._path(name), name, note=lambda: attempts.append(None))
+            self._client.request("DELETE", path, name, note=lambda: attempts.append(None))
         except NotFoundError:
             return len(attempts) > 1  # an attempt whose answer was lost
         return True
@@ -227,8 +228,7 @@ class PolarisCatalog(Catalog):
         self._client.close()
 
     def _create(self, name: TableName, entry: Mapping[str, Any]) -> None:
-        attempts: list[None] = []
-        path = self._tables(name.database)
+        path, attempts = self._tables(name.database), list[None]()
         try:
             self._client.request("POST", path, name, body=entry, note=lambda: attempts.append(None))
         except TableExistsError as error:
@@ -242,8 +242,9 @@ class PolarisCatalog(Catalog):
 
     def _load(self, name: TableName) -> dict[str, Any] | None:
         """Return a generic table as Polaris shows it; None if it's not there."""
+        path = self._path(name)
         try:
-            answer = self._client.request("GET", self._path(name), name)
+            answer = self._client.request("GET", path, name)
         except NotFoundError:
             return None
         found = answer.get("table")
@@ -254,9 +255,6 @@ class PolarisCatalog(Catalog):
 
     def _tables(self, database: str) -> str:
         return f"/polaris/v1/{self._prefix()}/namespaces/{quote(database, safe='')}/generic-tables"
-
-    def _namespace(self, name: str) -> str:
-        return f"/v1/{self._prefix()}/namespaces/{quote(name, safe='')}"
 
     def _prefix(self) -> str:
         """Return what routes begin with; the service says it, once.

@@ -136,7 +136,7 @@ class RestClient:
         }
         place = self._options.token_uri or self._uri + _TOKENS
         answer = self._send("POST", place, "", data=asked)
-        said = answer.text[:_LONGEST]
+        said = answer.text.replace(client[1], "…")[:_LONGEST]
         if _is_passing(answer.status_code):
             raise UnavailableError(
                 f"{self._catalog}: {place} gives no token now ({answer.status_code}); try again later"

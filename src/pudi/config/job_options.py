@@ -161,8 +161,9 @@ _UNUSED = tuple(
             "_hoodie.metadata.ignore.spurious.deletes", "_hoodie.optimistic.consistency.guard.enable",
             "_hoodie.record.size.estimator.max.commits", "_hoodie.time.generator.reuse.enable",
         ),
-        "Settings of catalogs, which pudi doesn't have.": (
-            "hoodie.datasource.partition_extractor_class", "hoodie.spark.polaris.catalog.class",
+        "Settings of catalogs, which pudi doesn't have.": ("hoodie.datasource.partition_extractor_class",),
+        "Polaris's catalog in Spark; pudi registers tables there by pudi.polaris.*.": (
+            "hoodie.spark.polaris.catalog.class",
         ),
     }.items()
     for key in (name if "hoodie." in name else f"hoodie.bootstrap.{name}" for name in keys)
