@@ -260,6 +260,24 @@ def test_an_entry_that_cannot_come_back_is_said(served: PolarisServer, catalog: 
     assert served.namespaces["rides"] == {}
 
 
+def test_another_that_registers_meanwhile_keeps_its_entry(
+    served: PolarisServer, catalog: PolarisCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered(served, catalog, a="1")
+    drop = catalog.drop_table
+
+    def drop_and_lose(name: TableName) -> bool:
+        done = drop(name)
+        with opened(served) as other:
+            other.create_table(entry(a="3"))
+        return done
+
+    monkeypatch.setattr(catalog, "drop_table", drop_and_lose)
+    with pytest.raises(pudi.UnavailableError, match=r"another process registered rides\.trips meanwhile; sync again"):
+        catalog.alter_table(entry(a="2"))
+    assert served.namespaces["rides"]["trips"]["properties"]["a"] == "3"
+
+
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_what_passes_is_waited_for(served: PolarisServer, catalog: PolarisCatalog, status: int) -> None:
     registered(served, catalog)
