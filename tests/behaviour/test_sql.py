@@ -69,6 +69,14 @@ def test_statements_of_a_spark_user_around_a_table(tmp_path: Path, spark: Any) -
     spark.sql(f"CREATE TABLE around_parquet USING parquet LOCATION '{tmp_path}/p' AS SELECT 9 AS id, 'p' AS v")
     sql("INSERT INTO around_parquet SELECT id, v FROM around")  # the engine's own table
     assert sql("SELECT sum(id) FROM around_parquet") == [(12,)]
+    sql("ALTER TABLE around_parquet ADD COLUMNS (w INT)")
+    assert [row[0] for row in sql("DESCRIBE around_parquet")] == ["id", "v", "w"]
+    assert sql("SHOW COLUMNS IN around_parquet") == [("id",), ("v",), ("w",)]
+    with pytest.raises(Exception, match=r"(?i)UPDATE") as refused:  # by Spark
+        sql("UPDATE around_parquet SET v = 'x'")
+    assert not isinstance(refused.value, pudi.PudiError)
+    with pytest.raises(pudi.TableNotFoundError, match="no table around_nothing"):
+        sql("DELETE FROM around_nothing")
     sql(
         "CREATE TABLE around_two USING hudi TBLPROPERTIES (primaryKey = 'id') "
         f"LOCATION '{tmp_path}/u' AS SELECT * FROM around TABLESAMPLE (100 PERCENT)"
@@ -78,8 +86,9 @@ def test_statements_of_a_spark_user_around_a_table(tmp_path: Path, spark: Any) -
     assert pudi.Table(tmp_path / "u").schema.names == ["id", "v"]
     assert "PhysicalPlan" in sql("EXPLAIN SELECT * FROM around")[0][0].replace(" ", "")
     assert "not found" not in sql("EXPLAIN SELECT * FROM around")[0][0]
+    sql("DROP TABLE IF EXISTS around_parquet")
+    assert not spark.catalog.tableExists("around_parquet")
     assert sql("REFRESH TABLE around") == sql("ANALYZE TABLE around COMPUTE STATISTICS") == []
-    spark.sql("DROP TABLE around_parquet")
     sql("ALTER TABLE around_two ADD COLUMNS (n DOUBLE)")
     merge = "MERGE INTO around t USING (SELECT 3 AS id, v FROM around) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT "
     for text, value in (

@@ -15,7 +15,7 @@ from pudi.statement.changes import changed
 from pudi.statement.partitions import constants_of, partitions_with
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session, named
-from pudi.statement.tree import Insert, Text
+from pudi.statement.tree import Insert
 from pudi.table import Table
 
 _SETTINGS = (*SqlOptions.declared, WriteOptions.operation, WriteOptions.overwrite_mode)
@@ -23,9 +23,6 @@ _SETTINGS = (*SqlOptions.declared, WriteOptions.operation, WriteOptions.overwrit
 
 def insert(session: Session, statement: Insert) -> Any:
     """Run INSERT INTO or INSERT OVERWRITE."""
-    spark = session.host.spark
-    if spark is not None and session.find(statement.table) is None and spark.catalog.tableExists(str(statement.table)):
-        return session.query(Text(session.text, 0))  # a table of another format
     table = session.table(statement.table)
     told = resolve_only({**table.options, **session.catalog.options()}, _SETTINGS)
     with session.at(statement.table):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pudi.context.lazy import lazy_module
-from pudi.errors import NotSupportedError
+from pudi.errors import NotSupportedError, TableNotFoundError
 from pudi.statement import changes, inserts, shows, tables
 from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
@@ -32,6 +32,7 @@ from pudi.statement.tree import (
     SetOption,
     Show,
     Statement,
+    TableName,
     Text,
     Truncate,
     Update,
@@ -59,8 +60,21 @@ def run(host: Host, text: str) -> Any:
         NotSupportedError: it's beyond what pudi runs; the message names it.
         TableNotFoundError: there's no such table.
     """
-    statement = parse_statement(text)
-    return _RUN[type(statement)](Session(host, text, FUNCTIONS), statement)
+    statement, session = parse_statement(text), Session(host, text, FUNCTIONS)
+    try:
+        return _RUN[type(statement)](session, statement)
+    except TableNotFoundError:
+        if not _is_of_spark(session, statement):
+            raise
+    return session.query(Text(text, 0))
+
+
+def _is_of_spark(session: Session, statement: Statement) -> bool:
+    """Return whether a statement is about a table of Spark's own, of another format."""
+    name = getattr(statement, "table", None)
+    if session.host.spark is None or not isinstance(name, TableName) or name.path is not None:
+        return False
+    return session.find(name) is None and session.host.has(name)
 
 
 def _query(session: Session, statement: Query) -> Any:
