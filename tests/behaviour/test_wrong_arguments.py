@@ -30,6 +30,55 @@ CASES: dict[str, Callable[[pudi.Table], Any]] = {
     "many": lambda table: table.scan(where=" AND ".join(f"id <> {number}" for number in range(3_000))),
 }
 
+HALF = "\ud800"
+WRONG: dict[str, Callable[[pudi.Table, Path], Any]] = {
+    "place": lambda table, folder: pudi.Table(f"{folder}/{HALF}"),
+    "place with a zero": lambda table, folder: pudi.sql(f"SELECT * FROM hudi.`{folder}/a\0`"),
+    "no place": lambda table, folder: pudi.Table(None),  # type: ignore[arg-type]
+    "new place": lambda table, folder: pudi.create(folder / HALF, {"id": "int"}, record_key="id"),
+    "name": lambda table, folder: pudi.create(folder / "u", {"id": "int"}, record_key="id", name=HALF),
+    "key": lambda table, folder: pudi.create(folder / "u", {"id": "int"}, record_key=1),  # type: ignore[arg-type]
+    "parts": lambda table, folder: pudi.create(folder / "u", {"id": "int"}, record_key="id", partition_by=[1]),  # type: ignore[list-item]
+    "options": lambda table, folder: pudi.Table(table.path, options="a=b"),  # type: ignore[arg-type]
+    "option": lambda table, folder: pudi.Table(table.path, options={None: "1"}),  # type: ignore[dict-item]
+    "added": lambda table, folder: table.add_column(HALF, "int"),
+    "renamed": lambda table, folder: table.rename_column("v", HALF),
+    "renamed to none": lambda table, folder: table.rename_column("v", None),  # type: ignore[arg-type]
+    "dropped": lambda table, folder: table.drop_column(0),  # type: ignore[arg-type]
+    "partition": lambda table, folder: table.delete_partitions([HALF]),
+    "number": lambda table, folder: table.delete_partitions([2021]),  # type: ignore[list-item]
+    "added partition": lambda table, folder: table.add_partitions([HALF]),
+    "partition path": lambda table, folder: table.partition_path({"p": HALF}),
+    "set": lambda table, folder: table.update("v = v + 1"),  # type: ignore[arg-type]
+    "moment": lambda table, folder: table.update({"t": dt.datetime.max.replace(tzinfo=WEST)}),
+    "clause": lambda table, folder: table.merge(pa.table({"id": ["a"]})).when_matched_update("v = 1"),  # type: ignore[arg-type]
+    "on": lambda table, folder: table.merge(pa.table({"id": ["a"]}), on=[1]),  # type: ignore[list-item]
+    "comment": lambda table, folder: table.savepoint(comment=HALF),
+    "instant": lambda table, folder: table.restore(["1"]),  # type: ignore[arg-type]
+    "order": lambda table, folder: table.cluster(order_by=[1]),  # type: ignore[list-item]
+    "service": lambda table, folder: table.schedule(None),  # type: ignore[arg-type]
+    "index": lambda table, folder: table.create_index("secondary_index", [1]),  # type: ignore[list-item]
+}
+
+
+@pytest.fixture(scope="module")
+def trips(tmp_path_factory: pytest.TempPathFactory) -> pudi.Table:
+    columns = {"id": "string", "v": "int", "t": "timestamp", "p": "string"}
+    made = pudi.create(tmp_path_factory.mktemp("wrong") / "t", columns, record_key="id", partition_by="p")
+    made.insert(
+        pa.table({"id": ["a"], "v": pa.array([1], pa.int32()), "t": [dt.datetime(2024, 1, 1, tzinfo=WEST)], "p": ["x"]})
+    )
+    return made
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_no_verb_takes_it(case: str, trips: pudi.Table, tmp_path: Path) -> None:
+    done = [each.requested for each in trips.timeline.commits]
+    with pytest.raises(pudi.InvalidArgumentError):
+        WRONG[case](trips, tmp_path)
+    assert [each.requested for each in trips.refresh().timeline.commits] == done
+    assert not list(tmp_path.iterdir())
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_refused(case: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import check_writable
+from pudi.config.arguments import names_given
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, TableExistsError
 from pudi.expr import bind_where, columns, evaluate
@@ -81,7 +82,7 @@ def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, .
                 f"a partition is its path, such as 'city=rome' (Table.partitions() lists them), not {path!r}",
                 table=meta.storage.root,
             )
-    paths = tuple(dict.fromkeys(path.strip("/") for path in partitions))
+    paths = tuple(dict.fromkeys(path.strip("/") for path in names_given(partitions, "partitions", meta.storage.root)))
     check_paths(pa.array(paths, pa.string()))
     meta.context.executor.map(partial(check_partition_apart, meta.storage), paths)
     return paths

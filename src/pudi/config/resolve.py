@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pudi.config.arguments import text_given
 from pudi.config.groups import ALL_OPTIONS
 from pudi.config.option import Option, Options, Scope, Status, Value, text_of
 from pudi.errors import InvalidArgumentError, naming
@@ -38,7 +39,7 @@ def option(key: str) -> Option[Any]:
     Raises:
         InvalidArgumentError: the option does not exist; the message suggests the nearest key.
     """
-    found = find_option(key)
+    found = find_option(text_given(key, "a key of options"))
     if found is None:
         nearest = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.75)
         hint = f"did you mean {nearest[0]}?" if nearest else "docs/options.md lists what there is"

@@ -33,7 +33,10 @@ def constant(value: object) -> Literal:
     if value is None:
         return Literal(None, pa.null())
     if isinstance(value, datetime.datetime):
-        moment = value.astimezone(datetime.timezone.utc) if value.tzinfo else value
+        try:
+            moment = value.astimezone(datetime.timezone.utc) if value.tzinfo else value
+        except OverflowError as error:
+            raise InvalidArgumentError(f"{value!r} lies beyond the years 1 to 9999 in UTC") from error
         return Literal(moment, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
     for kind, type_ in _TYPES.items():
         if isinstance(value, kind):

@@ -5,7 +5,7 @@ Source: HoodieTableMetadataUtil.getSecondaryOrExpressionIndexName; HoodieSparkIn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pudi.client.inflight_builds import plan_of
@@ -17,7 +17,7 @@ from pudi.indexes import registry
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.index_defs import IndexRequest, defined_index
 
-__all__ = ["IndexInfo", "IndexRequest", "indexes_of", "names_of", "partition_named", "requested_index", "split_options"]
+__all__ = ["IndexInfo", "IndexRequest", "indexes_of", "partition_named", "requested_index", "split_options"]
 
 
 def requested_index(request: IndexRequest, version: int, options: Options, table: str) -> IndexSpec:
@@ -103,8 +103,3 @@ def split_options(given: Mapping[str, str] | None) -> tuple[dict[str, str], dict
     """Separate options (`hoodie.…`, `pudi.…`) from the settings of an index, which have no prefix."""
     options = {key: value for key, value in (given or {}).items() if key.startswith(KEY_PREFIXES)}
     return options, {key: value for key, value in (given or {}).items() if key not in options}
-
-
-def names_of(columns: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return columns given as one name, several or None as a tuple."""
-    return (columns,) if isinstance(columns, str) else tuple(columns or ())

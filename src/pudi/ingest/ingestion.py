@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pudi.client import CommitResult
 from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import WriteOptions
+from pudi.config.arguments import names_given
 from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
@@ -28,7 +29,7 @@ from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
-from pudi.table.create import check_engine, first_write, tuple_of_names
+from pudi.table.create import check_engine, first_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,10 +272,10 @@ class Ingestion:
             ("partition_by", self.partition_by, config.partition_fields),
             ("ordering", self.ordering, config.ordering_fields),
         ):
-            if given is not None and tuple_of_names(given) != tuple(own):
+            if given is not None and names_given(given, name) != tuple(own):
                 has = f"the table has {', '.join(own)}" if own else "the table has none"
                 raise InvalidArgumentError(
-                    f"{name}={', '.join(tuple_of_names(given))} is for a new table, and {has}: leave it out",
+                    f"{name}={', '.join(names_given(given, name))} is for a new table, and {has}: leave it out",
                     table=table.path,
                 )
 
@@ -310,7 +311,7 @@ class Ingestion:
 
     def _with_keys(self, data: Any, table: Table | None, batch: Batch) -> tuple[Any, list[BadRecord]]:
         """Return the records with a key, and those without, if they are kept."""
-        keys = tuple_of_names(self.record_key) if table is None else table.config.record_key_fields
+        keys = names_given(self.record_key, "record_key") if table is None else table.config.record_key_fields
         on_spark = is_spark_frame(data)
         known = [name for name in keys if name in (data.columns if on_spark else data.column_names)]
         if not known or (self.error_table is None and on_spark):  # there it would cost a job

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from pudi.config.arguments import path_given
 from pudi.context import Context, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -126,7 +127,7 @@ def open_storage(
         NotSupportedError: the scheme is none that pudi knows.
         InvalidArgumentError: the location or an option is wrong.
     """
-    root = os.fspath(path)
+    root = path_given(path)
     scheme, rest = _split(root)
     if scheme == "file":
         return LocalStorage(root, context)

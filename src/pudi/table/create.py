@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.config.arguments import map_given, names_given, path_given, text_given
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.schema import spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_type_of
@@ -64,14 +65,14 @@ def create(
             )
         schema = spark_struct_to_arrow(to_json())
     meta = create_table(
-        os.fspath(path),
+        path_given(path),
         schema,
-        record_key=tuple_of_names(record_key),
-        partition_by=tuple_of_names(partition_by),
-        ordering=tuple_of_names(ordering),
-        table_type=table_type,
-        name=name,
-        options=dict(options or {}),
+        record_key=names_given(record_key, "record_key"),
+        partition_by=names_given(partition_by, "partition_by"),
+        ordering=names_given(ordering, "ordering"),
+        table_type=text_given(table_type, "table_type"),
+        name=None if name is None else text_given(name, "name"),
+        options=map_given(options, "options"),
         storage_options=storage_options,
     )
     return Table.of(meta, options or {})
@@ -104,10 +105,3 @@ def _is_empty(table: Table) -> bool:
         return not table.timeline.commits
     except PudiError:  # the storage failed; the error of the write is the one to tell
         return False
-
-
-def tuple_of_names(value: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return names that are given as one text or several."""
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(value)

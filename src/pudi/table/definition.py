@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pudi.client import CommitResult
+from pudi.config.arguments import names_given, text_given
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
@@ -48,7 +49,9 @@ class ColumnVerbs(VerbGroup):
             ConflictError: another writer changed the schema meanwhile.
         """
         kind = arrow_type_of(type, name)
-        return self._alter(lambda schema: changes.add_column(schema, name, kind, after), options)
+        return self._alter(
+            lambda schema: changes.add_column(schema, name, kind, after), options, name, *names_given(after, "after")
+        )
 
     def move_column(self, name: str, after: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Move a column behind another one; no file is touched.
@@ -63,7 +66,7 @@ class ColumnVerbs(VerbGroup):
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
-        return self._alter(lambda schema: changes.move_column(schema, name, after), options)
+        return self._alter(lambda schema: changes.move_column(schema, name, after), options, name, after)
 
     def rename_column(self, name: str, new_name: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Rename a column; no file is touched. Key, partition and ordering columns keep their names.
@@ -78,7 +81,7 @@ class ColumnVerbs(VerbGroup):
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
-        return self._alter(lambda schema: changes.rename_column(schema, name, new_name), options)
+        return self._alter(lambda schema: changes.rename_column(schema, name, new_name), options, name, new_name)
 
     def drop_column(self, name: str, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Drop a column; its values are gone for good, also if a column of that name is added again.
@@ -92,7 +95,7 @@ class ColumnVerbs(VerbGroup):
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
-        return self._alter(lambda schema: changes.drop_column(schema, name), options)
+        return self._alter(lambda schema: changes.drop_column(schema, name), options, name)
 
     def change_type(self, name: str, type: Any, *, options: Mapping[str, str] | None = None) -> CommitResult:
         """Give a column another type; stored values are turned into it when they're read.
@@ -110,9 +113,10 @@ class ColumnVerbs(VerbGroup):
             NotSupportedError: the table can't be written by this release.
             ConflictError: another writer changed the schema meanwhile.
         """
-        return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options)
+        return self._alter(lambda schema: changes.change_type(schema, name, arrow_type_of(type, name)), options, name)
 
-    def _alter(self, change: alter_action.Change, options: Mapping[str, str] | None) -> CommitResult:
+    def _alter(self, change: alter_action.Change, options: Mapping[str, str] | None, *names: str) -> CommitResult:
+        names_given(names, "a column's name", self._path)
         meta, resolved = self._for_write(options)
         return alter_action.alter(meta, LocalEngine(), change, resolved)
 
@@ -159,7 +163,8 @@ class IndexVerbs(VerbGroup):
         """
         own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
-        request = index_request.IndexRequest(kind, index_request.names_of(columns), name, expr, settings)
+        of = names_given(columns, "columns", self._path)
+        request = index_request.IndexRequest(text_given(kind, "kind", self._path), of, name, expr, settings)
         spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
         return indexing.create_index(meta, engine_of(None, spark), spec, resolved)
 
@@ -177,7 +182,7 @@ class IndexVerbs(VerbGroup):
         """
         meta, resolved = self._for_call(options)
         meta.reload()
-        indexing.drop_index(meta, index_request.partition_named(meta, name), resolved)
+        indexing.drop_index(meta, index_request.partition_named(meta, text_given(name, "name", self._path)), resolved)
 
     def indexes(self) -> list[index_request.IndexInfo]:
         """The table's indexes by name: those that are ready, and those that are planned or being built."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pudi.client import CommitResult
 from pudi.config import TableConfig
+from pudi.config.arguments import names_given
 from pudi.context import Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import (
@@ -31,7 +32,7 @@ from pudi.record import KeyGenerator
 from pudi.record.partition_path import FolderValues, check_same_columns, folder_type, folder_values
 from pudi.schema import META_FIELDS, normalise, written_schema
 from pudi.storage import canonical_root, delete_folder, executor_of, open_storage
-from pudi.table.create import create, tuple_of_names
+from pudi.table.create import create
 from pudi.table.table import Table
 from pudi.table.verbs import engine_of
 from pudi.task.import_files import ImportSource
@@ -101,8 +102,8 @@ def import_table(
     values = {path: folder_values(path) for path, _ in found}
     folders = check_same_columns(values.items(), files.root)
     seen = _look(files, found)
-    schema = _columns(files.root, seen, values, folders, tuple_of_names(record_key))
-    partitions = tuple_of_names(partition_by) if partition_by is not None else folders
+    schema = _columns(files.root, seen, values, folders, names_given(record_key, "record_key"))
+    partitions = names_given(partition_by, "partition_by") if partition_by is not None else folders
     given = dict(options or {})
     if folders and set(partitions) == set(folders):
         given.setdefault(TableConfig.hive_style.key, "true")
@@ -275,7 +276,7 @@ def _taken_up(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Tabl
     table = Table(root, settings["options"], settings["storage_options"])
     if table.timeline.commits:
         raise TableExistsError("there is a table already, and it has commits: choose another target", table=root)
-    wanted = {name: tuple_of_names(settings[name]) for name in ("record_key", "partition_by", "ordering")}
+    wanted = {name: names_given(settings[name], name) for name in ("record_key", "partition_by", "ordering")}
     config = table.config
     there = {
         "record_key": tuple(config.record_key_fields),

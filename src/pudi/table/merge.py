@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.client import CommitResult
+from pudi.config.arguments import map_given
 from pudi.plan.merge_into import ComputedValues, MergeKind
 from pudi.writes.merge import Clause, MergeRequest
 
@@ -92,7 +93,7 @@ class MergeBuilder:
     def _with(
         self, kind: MergeKind, values: Mapping[str, object] | None, condition: str | None, *, sourced: bool = True
     ) -> MergeBuilder:
-        clause = Clause(kind, None if values is None else dict(values), condition, sourced)
+        clause = Clause(kind, None if values is None else map_given(values, "values"), condition, sourced)
         return replace(self, _request=replace(self._request, clauses=(*self._request.clauses, clause)))
 
 

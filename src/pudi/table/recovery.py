@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pudi.config.arguments import text_given
 from pudi.context.lazy import lazy_module
 from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
@@ -37,7 +38,10 @@ class RecoveryVerbs(VerbGroup):
             NotFoundError: there is no such commit on the active timeline, or a clean may have deleted its files.
             InvalidArgumentError: the commit has a savepoint.
         """
-        return savepoints.make_savepoint(self._for_call(None)[0], instant, user, comment)
+        made = instant if instant is None else text_given(instant, "instant", self._path)
+        meta = self._for_call(None)[0]
+        said = (text_given(user, "user", self._path), text_given(comment, "comment", self._path))
+        return savepoints.make_savepoint(meta, made, *said)
 
     def savepoints(self) -> list[savepoints.Savepoint]:
         """Return the savepoints, oldest commit first.
@@ -56,7 +60,7 @@ class RecoveryVerbs(VerbGroup):
         Raises:
             NotFoundError: there is none.
         """
-        savepoints.delete_savepoint(self._for_call(None)[0], instant)
+        savepoints.delete_savepoint(self._for_call(None)[0], text_given(instant, "instant", self._path))
 
     def rollback(
         self, instant: str, *, spark: Any = None, options: Mapping[str, str] | None = None
@@ -82,7 +86,9 @@ class RecoveryVerbs(VerbGroup):
             BlockedError: another process is writing or runs the plan, or a restore is pending.
         """
         meta, resolved = self._for_call(options)
-        return restore_action.roll_back_commit(meta, engine_of(None, spark), resolved, instant)
+        return restore_action.roll_back_commit(
+            meta, engine_of(None, spark), resolved, text_given(instant, "instant", self._path)
+        )
 
     def restore(
         self, to: str | None = None, *, spark: Any = None, options: Mapping[str, str] | None = None
@@ -107,4 +113,5 @@ class RecoveryVerbs(VerbGroup):
             BlockedError: another process is writing, or an index is being built.
         """
         meta, resolved = self._for_call(options)
-        return restore_action.restore(meta, engine_of(None, spark), resolved, to)
+        wanted = to if to is None else text_given(to, "to", self._path)
+        return restore_action.restore(meta, engine_of(None, spark), resolved, wanted)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.client import CommitResult
 from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
+from pudi.config.arguments import names_given, text_given
 from pudi.config.ttl_options import TtlOptions
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
@@ -168,9 +169,9 @@ class MaintenanceVerbs(VerbGroup):
             if not partitions:
                 return None
         asked = {
-            ClusteringOptions.sort_columns.key: _listed(order_by),
+            ClusteringOptions.sort_columns.key: _listed(order_by, "order_by"),
             ClusteringOptions.layout.key: layout,
-            ClusteringOptions.selected.key: _listed(partitions),
+            ClusteringOptions.selected.key: _listed(partitions, "partitions"),
         }
         given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
         meta, resolved = self._for_call(given)
@@ -263,7 +264,7 @@ class MaintenanceVerbs(VerbGroup):
             NotSupportedError: another service, or the table is of a kind that this release can't compact.
             InvalidArgumentError: it's a copy-on-write table, or a wrong option.
         """
-        if service in _INDEXES:
+        if text_given(service, "service", self._path) in _INDEXES:
             return self._schedule_index(service, options)
         planned = registry.service_named(service, self._meta.storage.root)
         meta, resolved = self._for_call(options)
@@ -310,8 +311,8 @@ class MaintenanceVerbs(VerbGroup):
         return indexing.schedule_index(meta, LocalEngine(), spec, resolved).requested
 
 
-def _listed(names: str | Sequence[str] | None) -> str | None:
-    return names if names is None or isinstance(names, str) else ",".join(names)
+def _listed(names: str | Sequence[str] | None, what: str) -> str | None:
+    return names if names is None or isinstance(names, str) else ",".join(names_given(names, what))
 
 
 def _names_trigger(options: Mapping[str, str] | None) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pudi.client import CommitResult, MetaClient
 from pudi.client.find_index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
+from pudi.config.arguments import map_given, path_given
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
@@ -75,9 +76,9 @@ class Table(
         options: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        own = dict(options or {})
-        resolved = resolve(own, table=os.fspath(path))
-        meta = MetaClient.open(root_of(os.fspath(path), own), storage_options, own)
+        root, own = path_given(path), map_given(options, "options")
+        resolved = resolve(own, table=root)
+        meta = MetaClient.open(root_of(root, own), storage_options, own)
         check_consistent(meta.config, resolved, meta.storage.root)
         check_index(meta, resolved)
         super().__init__(OpenTable(meta, own))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pudi.client import CommitResult
+from pudi.config.arguments import map_given, names_given
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -180,7 +181,8 @@ class WriteVerbs(VerbGroup):
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         meta, resolved = self._for_write(options)
-        return change_action.change_where(meta, engine_of(None, spark), dict(set), where, resolved, if_unchanged_since)
+        values = map_given(set, "set", self._path)
+        return change_action.change_where(meta, engine_of(None, spark), values, where, resolved, if_unchanged_since)
 
     def merge(
         self,
@@ -215,7 +217,7 @@ class WriteVerbs(VerbGroup):
         """
         meta, resolved = self._for_write(options)
         engine = engine_of(source)
-        keys = on if on is None or isinstance(on, str) else tuple(on)
+        keys = on if on is None or isinstance(on, str) else names_given(on, "on", self._path)
         request = merge_action.MergeRequest(keys, (), source_alias, target_alias)
         return merge_builder.MergeBuilder(
             request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved, if_unchanged_since)
@@ -251,14 +253,14 @@ class WriteVerbs(VerbGroup):
         """
         meta = self._meta
         names = meta.config.partition_fields
-        if set(names) != set(values):
+        if set(names) != set(map_given(values, "values", self._path)):
             raise InvalidArgumentError(
                 f"the partition columns are {', '.join(names) or 'none'}, not {', '.join(values)}", table=self._path
             )
         schema = meta.schema(meta.store.load())
         try:
             row = pa.table({name: pa.array([values[name]], schema.field(name).type) for name in names})
-        except (pa.ArrowException, OverflowError) as error:
+        except (pa.ArrowException, OverflowError, UnicodeError) as error:
             raise InvalidArgumentError(f"{dict(values)} names no partition: {error}", table=self._path) from error
         return str(meta.keys.partition_paths(row)[0].as_py()) if names else ""
 
