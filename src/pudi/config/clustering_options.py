@@ -10,6 +10,8 @@ from pudi.config.option import Declare, OptionsView, Scope, Status, names_in
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from typing_extensions import Self
 
     from pudi.config.option import Options
@@ -284,6 +286,12 @@ class ClusteringOptions(OptionsView):
         """Return the rule by which a plan chooses partitions; older plan strategies of Hudi have it in their name."""
         name = self.plan_class.rpartition(".")[2]
         return _PLANS[name] or PartitionFilter(self.filter_mode)
+
+    @classmethod
+    def of_partitions(cls, paths: Iterable[str]) -> dict[str, str]:
+        """Return options that choose exactly some partitions; Hudi's list has no place for commas and blanks."""
+        exact = "|".join(re.escape(path.strip("/")) for path in paths)
+        return {cls.selected.key: "", cls.regex.key: f"(?:{exact})"}
 
     @classmethod
     def bucket_execution(cls, options: Options) -> str:

@@ -171,8 +171,9 @@ class MaintenanceVerbs(VerbGroup):
         asked = {
             ClusteringOptions.sort_columns.key: _listed(order_by, "order_by"),
             ClusteringOptions.layout.key: layout,
-            ClusteringOptions.selected.key: _listed(partitions, "partitions"),
         }
+        if partitions is not None:
+            asked |= ClusteringOptions.of_partitions(names_given(partitions, "partitions", self._path))
         given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
         meta, resolved = self._for_call(given)
         service = registry.service_named("clustering", meta.storage.root)

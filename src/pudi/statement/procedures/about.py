@@ -33,10 +33,23 @@ def _to_version(arguments: Arguments) -> Rows:
 
 
 def _paths(arguments: Arguments, name: str) -> list[str]:
-    """The partitions that a text names, separated by commas, `*` standing for any text."""
-    known = arguments.table.partitions()
+    """The partitions that a text names, separated by commas, `*` standing for any text.
+
+    Raises:
+        InvalidArgumentError: the text is the path of one partition with a comma, and a list of others too.
+    """
+    known, text = arguments.table.partitions(), arguments.text(name)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if text in known and parts != [text]:
+        if any(part in known or "*" in part for part in parts):
+            raise InvalidArgumentError(
+                f"{name} => {text!r} is one partition of the table and a list of others: ALTER TABLE … DROP PARTITION "
+                "and Table.delete_partitions take one alone",
+                table=arguments.table.path,
+            )
+        return [text]
     found: list[str] = []
-    for wanted in filter(None, (part.strip() for part in arguments.text(name).split(","))):
+    for wanted in parts:
         found += matching_paths([wanted], known) if "*" in wanted else [wanted]
     return found
 

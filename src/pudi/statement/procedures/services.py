@@ -112,7 +112,7 @@ def _run_clustering(arguments: Arguments) -> Rows:
         selected = table.partitions(where=arguments.text("predicate"))
         if not selected:
             return []
-        options[ClusteringOptions.selected.key] = ",".join(selected)
+        options |= ClusteringOptions.of_partitions(selected)
     if operation != _EXECUTE:
         table.schedule("clustering", options=options)
     chosen = wanted or _pending(table, "clustering")
