@@ -104,6 +104,7 @@ def test_where_true_is_what_counts(pair: Changing) -> None:
 
 def test_values_come_from_the_old_row(pair: Changing) -> None:
     pair.update({"fare": "ts", "ts": "ts + leg"}, None, lambda r: r | {"fare": 10.0, "ts": 10 + r["leg"]})
+    pair.update({"ts": "ts + 15 / fare"}, None, lambda r: r | {"ts": r["ts"] + 1})  # an integer loses the fraction
 
 
 def test_a_lower_ordering_value_is_late(pair: Changing) -> None:
@@ -118,7 +119,7 @@ def test_copies_of_a_key_change_one_by_one(pair: Changing) -> None:
     pair.delete("uuid = 'k0000' AND rider = 'ann'", lambda r: r["uuid"] == "k0000" and r["rider"] == "ann")
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("values", "error"),
     [
@@ -129,7 +130,6 @@ def test_copies_of_a_key_change_one_by_one(pair: Changing) -> None:
         ({}, pudi.InvalidArgumentError),
         ({"leg": "ts * 1000000000"}, pudi.InvalidArgumentError),
         ({"leg": 3_000_000_000}, pudi.InvalidArgumentError),
-        ({"ts": "9 / fare"}, pudi.NotSupportedError),
         ({"fare": ...}, pudi.InvalidArgumentError),
         ({"fare": "fare +"}, pudi.InvalidArgumentError),
     ],
