@@ -152,12 +152,14 @@ class Timeline:
         """Requested time of the first instant of the active timeline; older instants may be archived.
 
         It's that of the oldest completed commit without a savepoint: archiving goes on beyond those that have one
-        (BaseHoodieTimeline.findFirstNonSavepointCommit). The instants at which partitions of a metadata table are made
+        (BaseHoodieTimeline.findFirstNonSavepointCommit). If all have one, as after a restore to a savepoint, it's the
+        newest: what lies between them may be archived. The instants at which partitions of a metadata table are made
         stand for no moment: one may be made long after others were archived.
         """
         saved = {i.requested for i in self.instants if i.action is Action.SAVEPOINT}
         left = [requested for requested in self._completed if requested not in saved]
-        return next((requested for requested in left if not requested.startswith(INIT_INSTANT)), next(iter(left), None))
+        oldest = next((each for each in left if not each.startswith(INIT_INSTANT)), next(iter(left), None))
+        return max(self._completed, default=None) if oldest is None else oldest
 
     def commit(self, requested: str) -> Instant | None:
         """The completed commit of that requested time, if there is one on the active timeline."""
