@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -83,14 +86,27 @@ def streams(spark: SparkSession) -> list[object]:
         spark.range(number * 10, number * 10 + 10, 1, 1).write.mode("append").parquet(source)
         writer = pudi.spark.stream_writer(spark.readStream.schema("id long").parquet(source)).options(**options)
         writer = writer.option("checkpointLocation", str(FOLDER / "files-checkpoint")).trigger(availableNow=True)
-        writer.start(target).awaitTermination()
-        pudi.spark.stream_changes(
-            spark, target, lambda changes, number: brought.append(changes.count()),
-            checkpoint=FOLDER / "changes-checkpoint", available_now=True,
+        started(partial(writer.start, target)).awaitTermination()
+        started(
+            lambda: pudi.spark.stream_changes(
+                spark, target, lambda changes, number: brought.append(changes.count()),
+                checkpoint=FOLDER / "changes-checkpoint", available_now=True,
+            )
         ).awaitTermination()  # fmt: skip
     pudi.spark.register(spark)
     named = spark.read.format("pudi").option("columns", "id").load(str(target))
     return [brought, sorted(row[0] for row in named.collect()) == list(range(20))]
+
+
+def started(start: Callable[[], Any]) -> Any:
+    """Start a query, again if a Python worker didn't come up in the ten seconds that Spark gives it."""
+    for _ in range(4):
+        try:
+            return start()
+        except Exception as error:
+            if "Python worker to connect back" not in str(error):
+                raise
+    return start()
 
 
 def read_modify_write(table: pudi.Table, spark: SparkSession) -> list[object]:
