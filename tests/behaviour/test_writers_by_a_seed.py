@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -146,8 +147,14 @@ def test_a_thread_that_no_executor_knows_is_found() -> None:
     simulation = Simulation(seed=1)
     storage = simulation.storage(open_storage(MEMORY))
     simulation.run(lambda: storage.put("a", b""), lambda: storage.put("b", b""))
+    together = threading.Barrier(2)
+
+    def read(path: str) -> bytes:
+        together.wait()  # else the writer's own thread may make both calls before the other one has begun
+        return storage.read(path)
+
     with pytest.raises(RuntimeError, match=r"thread of its own.*Context\.executor"):
-        simulation.run(lambda: ThreadExecutor().map(storage.read, ["a", "b"]), lambda: [storage.read("a")])
+        simulation.run(lambda: ThreadExecutor().map(read, ["a", "b"]), lambda: [storage.read("a")])
 
 
 @pytest.mark.parametrize("version", ["6", "9"])
