@@ -536,3 +536,64 @@ def test_a_write_without_a_metadata_table_follows_a_rollback_that_read_one(tmp_p
         {"id": "c", "ts": 3},
     ]
     assert mine.check().ok
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("verb", ["clean", "rollback"])
+def test_a_savepoint_that_names_no_files_is_named(tmp_path: Path, version: int, verb: str) -> None:
+    mine = made(tmp_path / "t", Layout(version=version))
+    mine = pudi.Table(mine.path, options=NO_METADATA | {"hoodie.clean.commits.retained": "1"})
+    for ts in range(1, 4):
+        mine.upsert(table([trip(0, ts)]))
+    saved = mine.savepoint().instant
+    newest = mine.upsert(table([trip(0, 9)])).instant
+    folder = Path(mine.path) / ".hoodie"
+    savepoint = next(path for path in folder.rglob(f"{saved}*.savepoint"))
+    shutil.copy(next(path for path in folder.rglob("*.clean")), savepoint)  # Avro, of another kind
+    with pytest.raises(pudi.CorruptError, match="savepoint names no files") as raised:
+        mine.clean() if verb == "clean" else mine.rollback(newest)
+    assert raised.value.instant == saved
+    mine.delete_savepoint(saved)
+    mine.rollback(newest)
+    assert [row["ts"] for row in rows(mine)] == [3]
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("verb", ["rollback", "restore"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_clean_that_has_deleted_files_is_completed_first(
+    tmp_path: Path, layout: Layout, verb: str, begun: bool
+) -> None:
+    """Were its plan dropped, readers of earlier states would take the files for lost."""
+    mine = pudi.Table(made(tmp_path / "t", layout).path, options=PLAIN | {"hoodie.clean.commits.retained": "2"})
+    commits, states = [], []
+    for ts in range(1, 6):
+        commits.append(mine.upsert(table(trip(number, ts) for number in range(3))).instant)
+        states.append(rows(mine))
+        if layout.kind == "mor" and ts < 4:
+            mine.compact()
+    clean = mine.schedule("clean")
+    copy = Path(shutil.copytree(tmp_path / "t", tmp_path / "copy"))
+    pudi.Table(copy).run_pending()
+    gone = sorted(data_files(tmp_path / "t") - data_files(copy))
+    assert gone
+    if begun:
+        (tmp_path / "t" / gone[0]).unlink()
+
+    def take_back() -> None:
+        mine.rollback(commits[-1]) if verb == "rollback" else mine.restore(commits[-2])
+
+    if begun:
+        with pytest.raises(pudi.BlockedError, match="complete it first") as raised:
+            take_back()
+        assert raised.value.instant == clean
+        assert_same(rows(mine), states[-1])
+        mine.run_pending()
+        with pytest.raises(pudi.NotFoundError, match="cleaner has removed"):
+            rows(mine, as_of=commits[0])
+    take_back()
+    assert_same(rows(mine), states[-2])
+    assert mine.check().ok
+    if not begun:
+        assert_same(rows(mine, as_of=commits[0]), states[0])

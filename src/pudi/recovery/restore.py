@@ -18,7 +18,7 @@ from pudi.commit.following import Following, follow, plan_following
 from pudi.commit.lease import is_available
 from pudi.commit.rollback import abort, refuse_pending_restore, repair, resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
-from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing
 from pudi.format import (
     Action,
@@ -32,6 +32,7 @@ from pudi.format import (
 from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
 from pudi.indexing.rebuild import finish_rebuild, rebuild_around
 from pudi.recovery.savepoints import check_can_roll_back, check_retained, commit_of
+from pudi.services.clean import has_deleted
 from pudi.storage import delete_for_good
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
@@ -74,7 +75,7 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         NotFoundError: there is no such commit on the active timeline, and no such plan.
         InvalidArgumentError: it has a savepoint, or isn't the newest commit.
         NotSupportedError: the plan of another service, which can only be run.
-        BlockedError: another process is writing, or runs the plan.
+        BlockedError: another process is writing, or runs the plan; or a clean died that had deleted files.
     """
     _check(meta, engine, options)
     plan = next((each for each in meta.store.load().pending if each.requested == instant), None)
@@ -174,7 +175,7 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
     Raises:
         NotFoundError: there is no such commit on the active timeline, or files of that state are gone.
         InvalidArgumentError: a later commit has a savepoint, or `to` isn't what the pending restore restores to.
-        BlockedError: another process is writing, or an index is being built.
+        BlockedError: another process is writing, an index is being built, or a clean died that had deleted files.
     """
     _check(meta, engine, options)
 
@@ -286,6 +287,21 @@ def _check_going(
                 table=meta.storage.root,
                 instant=each.requested,
             )
+        if each.action is Action.CLEAN and _has_deleted(meta, each):
+            raise BlockedError(
+                "a clean died after it had deleted files, and readers of earlier commits must know that: complete it "
+                "first (Table.run_pending or `pudi run-pending`)",
+                table=meta.storage.root,
+                instant=each.requested,
+            )
+
+
+def _has_deleted(meta: MetaClient, clean: Instant) -> bool:
+    """Return whether a pending clean has begun to delete; no run has, if its plan can't be read."""
+    try:
+        return has_deleted(meta, clean)
+    except CorruptError:
+        return False
 
 
 def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:

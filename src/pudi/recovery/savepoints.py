@@ -14,6 +14,7 @@ from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.filegroup.clean_history import cleans_after, retained_text
 from pudi.format import Action, State
 from pudi.format.recovery import encode_savepoint
+from pudi.services.clean_plan import savepointed_names
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 
@@ -163,6 +164,7 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
     Raises:
         InvalidArgumentError: it's the last commit on the active timeline, and earlier ones were archived; or a
             savepoint keeps files that it wrote: a clustering may complete after the savepoint's commit was requested.
+        CorruptError: a savepoint can't be read.
     """
     if len(timeline.commits) == 1 and any(each.is_write for each in meta.store.archived()):
         raise InvalidArgumentError(
@@ -171,14 +173,13 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
             table=meta.storage.root,
             instant=commit.requested,
         )
-    saved = timeline.of(Action.SAVEPOINT)
+    saved = savepointed_names(meta, timeline)
     stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
     written = {path.rpartition("/")[2] for group in stats for stat in group for path in stat.paths}
-    for savepoint in saved:
-        kept = meta.store.decoded(savepoint)["partitionMetadata"].values()
-        if any(name in written for each in kept for name in each["savepointDataFile"]):
+    for requested, kept in saved.items():
+        if not written.isdisjoint(kept):
             raise InvalidArgumentError(
-                f"savepoint {savepoint.requested} keeps files that the commit wrote: delete that first",
+                f"savepoint {requested} keeps files that the commit wrote: delete that first",
                 table=meta.storage.root,
                 instant=commit.requested,
             )

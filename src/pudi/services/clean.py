@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pudi.client.meta_client import MetaClient
 from pudi.commit.lease import ServiceLease
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -21,10 +22,11 @@ from pudi.services.backlog import clean_backlog
 from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
 from pudi.services.target import ServiceTarget, free_time
+from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
 from pudi.task.delete_files import DeleteFiles
-from pudi.timeline import Timeline
+from pudi.timeline import Instant, Timeline
 
 _FILES = 100
 """Minimum number of files that one job deletes, if there are that many."""
@@ -82,10 +84,8 @@ class Clean(PlannedService):
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
         """Read the plan, and refuse one that names files in use, as after a restore."""
         meta, requested = target.meta, lease.instant
-        store, began_ms = meta.store, meta.context.clock.now_ms()
-        path = store.path(requested, State.REQUESTED)
-        plan = decode_clean_plan(store.read(requested, State.REQUESTED), path=path)
-        names = _names(plan, path, meta.storage.root)
+        began_ms, path = meta.context.clock.now_ms(), meta.store.path(requested, State.REQUESTED)
+        plan, names = _planned(meta, requested)
         used = names_in_use(meta, lease.timeline, names)
         for name in (name for each in names.values() for name in each if name in used):
             raise CorruptError(
@@ -96,6 +96,27 @@ class Clean(PlannedService):
             )
         parallelism = target.options[CleanOptions.parallelism]
         return _Run(target, requested.requested, lease.timeline, plan, names, began_ms, parallelism)
+
+
+def has_deleted(meta: MetaClient, clean: Instant) -> bool:
+    """Return whether files of a pending clean are gone, so that only the end of the clean tells readers why.
+
+    Args:
+        meta: the table.
+        clean: the clean.
+
+    Raises:
+        CorruptError: its plan can't be read, or names something else than data files of the table.
+    """
+    _, names = _planned(meta, clean)
+    return any(not set(list_names(meta.storage, partition)).issuperset(own) for partition, own in names.items())
+
+
+def _planned(meta: MetaClient, clean: Instant) -> tuple[CleanPlan, dict[str, tuple[str, ...]]]:
+    """Return a plan, and the names of its files by partition path."""
+    path = meta.store.path(clean, State.REQUESTED)
+    plan = decode_clean_plan(meta.store.read(clean, State.REQUESTED), path=path)
+    return plan, _names(plan, path, meta.storage.root)
 
 
 def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]:

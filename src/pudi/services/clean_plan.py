@@ -318,7 +318,7 @@ def _names_in(meta: MetaClient, savepoint: Instant) -> frozenset[str]:
         return frozenset(name for each in record["partitionMetadata"].values() for name in each["savepointDataFile"])
     except (KeyError, TypeError, AttributeError) as error:
         raise CorruptError(
-            f"the savepoint names no files ({error!r}); nothing can be cleaned before it's deleted",
+            f"the savepoint names no files ({error!r}); nothing can be cleaned or rolled back before it's deleted",
             table=meta.storage.root,
             instant=savepoint.requested,
         ) from error

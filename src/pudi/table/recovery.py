@@ -83,7 +83,8 @@ class RecoveryVerbs(VerbGroup):
                 are gone.
             InvalidArgumentError: it has a savepoint, or a newer commit is there.
             NotSupportedError: the pending plan of another service, which can only be run.
-            BlockedError: another process is writing or runs the plan, or a restore is pending.
+            BlockedError: another process is writing or runs the plan, a restore is pending, or a clean died that had
+                deleted files.
         """
         meta, resolved = self._for_call(options)
         return restore_action.roll_back_commit(
@@ -110,7 +111,7 @@ class RecoveryVerbs(VerbGroup):
         Raises:
             NotFoundError: there is no such commit on the active timeline, or files of that state are gone.
             InvalidArgumentError: a later commit has a savepoint, or another restore is pending.
-            BlockedError: another process is writing, or an index is being built.
+            BlockedError: another process is writing, an index is being built, or a clean died that had deleted files.
         """
         meta, resolved = self._for_call(options)
         wanted = to if to is None else text_given(to, "to", self._path)
