@@ -18,7 +18,7 @@ from pudi.format import decode_table_properties
 from support.engines import Engine, LocalEngine
 from support.layouts import Layout
 from support.pudi_table import PudiTable
-from support.rows import assert_same
+from support.rows import assert_same, from_arrow
 from support.trips import SCHEMA, steps, table, trip
 
 PAIRS = [(old, new) for old in (6, 8, 9) for new in (6, 8, 9) if old != new]
@@ -157,6 +157,20 @@ def test_savepoints_of_log_files_are_not_given_up(tmp_path: Path) -> None:
     assert made.scan().to_arrow()["ts"].to_pylist() == [20]
     made.restore(made.savepoints()[0].instant)
     assert made.scan().to_arrow()["ts"].to_pylist() == [20]
+
+
+@pytest.mark.parametrize("option", ["regex", "selected"])
+def test_partitions_that_cleans_leave_are_in_no_downgrade_s_way(tmp_path: Path, option: str) -> None:
+    chosen = {f"hoodie.clean.partition.filter.{option}": "oslo", "hoodie.clean.incremental.enabled": "false"}
+    pudi.create(tmp_path / "t", SCHEMA, **Layout(kind="mor").create_arguments())
+    writer = pudi.Table(tmp_path / "t")
+    for ts in range(1, 5):
+        writer.upsert(table(trip(number, ts) for number in range(4)))
+    before = writer.scan().to_arrow()
+    pudi.Table(tmp_path / "t", options=chosen).upgrade(6, accept_loss=True)
+    after = pudi.Table(tmp_path / "t")
+    assert after.config.version == 6
+    assert_same(records(from_arrow(after.scan().to_arrow())), records(from_arrow(before)))
 
 
 def test_whoever_opened_the_table_before_opens_it_again(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.client import MetaClient
 from pudi.format.log_block import BlockKind, decode_blocks
 from pudi.format.log_deletes import decode_deletes
+from pudi.upgrade import upgrade as upgrade_module
+from pudi.upgrade.upgrade_old import FirstStep
 from support.engines import Engine
 from support.golden import Golden, queries, tables
 from support.old_versions import as_version
@@ -140,6 +143,34 @@ def test_upgrades(tmp_path: Path, name: str, version: int, target: int) -> None:
     rows = [row for row in expected if row["uuid"] != "k02"] + from_arrow(new)
     assert_same(from_arrow(upgraded.scan().to_arrow()), rows, META_FIELDS, "after an upsert")
     assert not upgraded.check().differences
+
+
+@pytest.mark.parametrize("target", [6, 9])
+@pytest.mark.parametrize("name", ["v5_cow_basic", "v5_mor_basic"])
+def test_the_second_of_two_processes_leaves_what_the_first_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, target: int
+) -> None:
+    """It planned the upgrade when the table was old still, and gets the lock when it's of version 6."""
+    path, expected = _old(tmp_path, name, 5), _rows(name)
+    first = upgrade_module.bring_to_6
+
+    def after_another(meta: MetaClient, step: FirstStep) -> MetaClient:
+        monkeypatch.undo()
+        pudi.Table(path).upgrade(6)
+        if name == "v5_cow_basic":
+            pudi.Table(path).create_index("record_index")
+        made.update(pudi.Table(path).config.metadata_partitions)
+        return first(meta, step)
+
+    made: set[str] = set()
+    monkeypatch.setattr(upgrade_module, "bring_to_6", after_another)
+    assert pudi.Table(path).upgrade(target).done
+    upgraded = pudi.Table(path)
+    assert upgraded.config.version == target
+    assert made
+    assert set(upgraded.config.metadata_partitions) == made
+    assert upgraded.check().ok
+    assert_same(from_arrow(upgraded.scan().to_arrow()), expected, META_FIELDS)
 
 
 def test_version_7_is_one_of_layout_1(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pudi.plan.compaction import plan_compaction
 from pudi.services.clean import Clean
 from pudi.services.clean_plan import plan_clean, savepointed_names
 from pudi.services.compaction import Compaction
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, clean_to
 from pudi.timeline import Timeline
 
 _NO_WRITES = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
@@ -64,13 +64,7 @@ class CleanHistory(Clean):
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
         """Plan the deletion of all older slices."""
-        given: dict[str, Value] = {
-            CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
-            CleanOptions.versions_retained.key: 1,
-            CleanOptions.regex.key: "",
-            CleanOptions.selected.key: "",
-        }
-        options = CleanOptions.of(replace(target.options, given={**target.options.given, **given}))
+        options = CleanOptions.of(replace(target.options, given={**target.options.given, **clean_to(1)}))
         plan = plan_clean(target.meta, timeline, options)
         changes = self._of_newest(target.meta, timeline)
         if plan is None and not changes:

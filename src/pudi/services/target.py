@@ -119,11 +119,8 @@ def metadata_table_options(options: Options, trigger: int) -> Options:
     """
     least = options[ArchiveOptions.keep_min_commits] + 1
     own: dict[str, Value] = {
+        **clean_to(_SLICES),
         CleanOptions.automatic.key: True,
-        CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
-        CleanOptions.versions_retained.key: _SLICES,
-        CleanOptions.regex.key: "",
-        CleanOptions.selected.key: "",
         CleanOptions.run_async.key: False,
         CompactionOptions.inline.key: True,
         CompactionOptions.trigger.key: "NUM_COMMITS",
@@ -136,6 +133,20 @@ def metadata_table_options(options: Options, trigger: int) -> Options:
         ArchiveOptions.keep_max_commits.key: max(options[ArchiveOptions.keep_max_commits], least) + 1,
     }
     return replace(options, given={**options.given, **own})
+
+
+def clean_to(slices: int) -> dict[str, Value]:
+    """Return the options of a clean that leaves a number of slices of each file group, in all partitions.
+
+    Args:
+        slices: the number.
+    """
+    return {
+        CleanOptions.policy.key: CleanPolicy.VERSIONS.value,
+        CleanOptions.versions_retained.key: slices,
+        CleanOptions.regex.key: "",
+        CleanOptions.selected.key: "",
+    }
 
 
 def _trigger(meta: MetaClient, options: Options) -> int:

@@ -20,8 +20,6 @@ from pudi.client.single_key import names_single_key
 from pudi.commit.rollback import refuse_pending_restore, repair
 from pudi.config import (
     ArchiveOptions,
-    CleanOptions,
-    CleanPolicy,
     CompactionOptions,
     Options,
     TableConfig,
@@ -47,7 +45,7 @@ from pudi.metadata_write.index_defs import delete_definition, read_definitions, 
 from pudi.services.registry import service_named
 from pudi.services.runner import run, run_pending
 from pudi.services.service import PlannedService
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, clean_to
 from pudi.task import Engine
 from pudi.timeline import Timeline
 from pudi.timeline.layout_change import convert, discard, mark, unmark
@@ -244,7 +242,7 @@ def _bring_to_rest_and_move(
         unmark(meta.store)  # of an attempt that died: what it left is done again
     given = {**options.given, CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
     if drops_logs:
-        given |= {CleanOptions.policy.key: CleanPolicy.VERSIONS.value, CleanOptions.versions_retained.key: 1}
+        given |= clean_to(1)
     target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
     busy: ConflictError | None = None
     for _ in range(_ATTEMPTS):

@@ -88,15 +88,13 @@ def bring_to_6(meta: MetaClient, step: FirstStep) -> MetaClient:
     """
     with meta.lock:
         meta.reload()
+        if not is_old(meta.config):  # another process has upgraded it, and may have built its metadata table
+            return meta
         meta.storage.delete(list(_copies_of_plans(meta)))
 
-        def change(properties: dict[str, str]) -> dict[str, str]:
-            if int(properties.get(TableConfig.version.key, "0")) == 6:  # by another process
-                return properties
-            noted = {TableConfig.rebuild_partitions.key: FILES} if step.had_metadata else {}
-            return {**step.config.raw, **noted}
-
-        config = TableConfig.parse(update_properties(meta.storage, meta.context, change), table=meta.storage.root)
+        noted = {TableConfig.rebuild_partitions.key: FILES} if step.had_metadata else {}
+        raw = update_properties(meta.storage, meta.context, lambda _: {**step.config.raw, **noted})
+        config = TableConfig.parse(raw, table=meta.storage.root)
         delete_folder(meta.storage, METADATA_DIR)
     return meta.with_config(config)
 
