@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import pudi
+
+pytest.importorskip("typer", reason="the environment of Spark 4 has none")
+
 from support.guides import blocks, run_page
 
 pytestmark = [pytest.mark.spark, pytest.mark.metadata_by_default]

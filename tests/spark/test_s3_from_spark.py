@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import pudi
+
+pytest.importorskip("boto3", reason="the environment of Spark 4 has none")
+
 from support.s3 import S3Server, serve_s3
 
 

@@ -116,10 +116,9 @@ def _local_relation(spark: Any, table: pa.Table, schema: Any) -> Any:
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    stored = table.cast(to_arrow_schema(schema))
     if not spark.version.startswith("3."):
-        return spark.createDataFrame(stored, schema)
-    jvm = spark._jvm
+        return spark.createDataFrame(table, schema)
+    stored, jvm = table.cast(to_arrow_schema(schema)), spark._jvm
     batches = spark._sc._serialize_to_jvm(
         stored.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], stored.schema)],
         ArrowStreamSerializer(),
