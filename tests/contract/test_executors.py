@@ -13,6 +13,7 @@ from functools import partial
 import pytest
 
 from pudi.context import Executor, ThreadExecutor, workers
+from pudi.errors import UnavailableError
 from pudi.testing import InlineExecutor, TimerClock
 
 
@@ -223,6 +224,61 @@ if child:
 os._exit(7)
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=100, check=False).returncode == 7
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(workers, "_idle", [])
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_where_no_thread_starts_the_caller_does_it_alone() -> None:
+    executor, done = ThreadExecutor(), list[int]()
+    assert executor.map(lambda n: n + 1, range(5), limit=3) == [1, 2, 3, 4, 5]
+    assert executor.begin(lambda: done.append(1), "test", exit_seconds=60).wait(0)
+    assert done == [1]
+
+
+@pytest.mark.usefixtures("no_threads")
+@pytest.mark.parametrize("kind", ["read_ahead", "every", "call_within"])
+def test_where_no_thread_starts_what_needs_one_says_so(kind: str) -> None:
+    executor = ThreadExecutor()
+    needs: dict[str, Callable[[], object]] = {
+        "read_ahead": lambda: list(Streams().ahead(executor, 3, 50)),
+        "every": lambda: executor.every(60, lambda: None, "test"),
+        "call_within": lambda: executor.call_within(60, lambda: 5),
+    }
+    with pytest.raises(UnavailableError, match=r"no more threads \(can't start new thread\)"):
+        needs[kind]()
+
+
+def test_one_thread_reads_all_streams_where_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def start_one(self: threading.Thread) -> None:
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
+
+    monkeypatch.setattr(workers, "_idle", [])
+    monkeypatch.setattr(threading.Thread, "start", start_one)
+    assert list(Streams().ahead(ThreadExecutor(), 50, 3, 4)) == [*range(50), *range(3), *range(4)]
+
+
+def test_an_interrupt_comes_before_other_errors() -> None:
+    together = threading.Barrier(2)
+
+    def fail(number: int) -> None:
+        together.wait(60)
+        raise (KeyboardInterrupt if number else ValueError(number))
+
+    with pytest.raises(KeyboardInterrupt):
+        ThreadExecutor().map(fail, range(2), limit=2)
 
 
 def test_what_ran_in_the_background_does_not_end_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:

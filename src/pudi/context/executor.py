@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -41,7 +42,11 @@ class BackgroundThread:
         self._function = function
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         _program.running.add(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            _program.running.discard(self)
+            raise
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end; see `Background`."""
@@ -113,10 +118,11 @@ def _wait(seconds: dict[BackgroundThread, float]) -> None:
 
 def begin_thread(function: Callable[[], object], name: str, exit_seconds: float) -> BackgroundThread | _Ended:
     """Run a function in a thread beside the caller; see `Executor.begin`."""
-    if not threads_start():
-        function()
-        return _Ended()
-    return BackgroundThread(function, name, exit_seconds)
+    if threads_start():
+        with suppress(RuntimeError):  # the system starts no more threads
+            return BackgroundThread(function, name, exit_seconds)
+    function()
+    return _Ended()
 
 
 def threads_start() -> bool:
@@ -188,7 +194,8 @@ class Executor(Protocol):
     ) -> list[_Answer]:
         """Call a function for each item, several in parallel; the results keep the order of the items.
 
-        After a call has failed no further call begins. The error is raised when all running calls have ended.
+        After a call has failed no further call begins. The error is raised when all running calls have ended. If the
+        system starts no more threads, fewer calls run in parallel.
 
         Args:
             function: what to call.
@@ -209,6 +216,9 @@ class Executor(Protocol):
             limit: number of streams read in parallel.
             most: the total size of the items that wait in each stream, one item apart.
             size: gives the size of an item.
+
+        Raises:
+            UnavailableError: no thread can be started.
         """
 
     def every(self, seconds: float, function: Callable[[], object], name: str) -> Timer:
@@ -218,10 +228,13 @@ class Executor(Protocol):
             seconds: the time between two calls.
             function: what to call. An error that it raises ends the calls.
             name: what it's for, as the name of a thread.
+
+        Raises:
+            UnavailableError: no thread can be started.
         """
 
     def begin(self, function: Callable[[], object], name: str, *, exit_seconds: float) -> Background:
-        """Run a function beside the caller.
+        """Run a function beside the caller, or before it goes on if no thread can be started.
 
         When the program ends it has some time left. After that a `map` of it begins no further call and raises
         `SystemExit` instead, so that it can clean up; what it does alone ends with the process.
@@ -236,7 +249,11 @@ class Executor(Protocol):
         """Acquire a mutex that another thread may hold for long; return whether it was free within `seconds`."""
 
     def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
-        """Call a function that may block; None if it doesn't return in time, and then it's no longer waited for."""
+        """Call a function that may block; None if it doesn't return in time, and then it's no longer waited for.
+
+        Raises:
+            UnavailableError: no thread can be started.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from pudi.errors import UnavailableError
+
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
@@ -78,12 +80,22 @@ if hasattr(os, "register_at_fork"):
 
 
 def lend(function: Callable[[], object], name: str) -> Job:
-    """Run a function in a thread beside the caller; the end of the program doesn't wait for it. See `Job`."""
+    """Run a function in a thread beside the caller; the end of the program doesn't wait for it. See `Job`.
+
+    Raises:
+        UnavailableError: no thread is idle, and the system starts no more.
+    """
     job = Job(function, name)
     try:
         worker = _idle.pop()
     except IndexError:
-        _Worker(job)
+        try:
+            _Worker(job)
+        except RuntimeError as error:
+            raise UnavailableError(
+                f"the system starts no more threads ({error}): run fewer programs at a time, or let this one have more "
+                "(ulimit -u)"
+            ) from error
     else:
         worker.jobs.put(job)
     return job
@@ -114,13 +126,23 @@ class Pool:
                 self._changed.wait()
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Have a function run; it keeps its errors."""
+        """Have a function run; it keeps its errors.
+
+        Raises:
+            UnavailableError: as `lend`, if no thread is at work that would take it next.
+        """
         with self._changed:
             self._waiting.append(function)
             if self._busy == self._limit:
                 return
             self._busy += 1
-        lend(self._serve, self._name)
+        try:
+            lend(self._serve, self._name)
+        except UnavailableError:
+            with self._changed:
+                self._busy -= 1
+                if not self._busy:
+                    raise
 
     def _serve(self) -> None:
         while True:
@@ -163,17 +185,18 @@ class Calls(Generic[_Item, _Answer]):
         self._changed = threading.Condition()
 
     def run(self, limit: int) -> list[_Answer]:
-        """Call the function for each item in this thread and up to `limit` - 1 others.
+        """Call the function for each item in this thread and up to `limit` - 1 others, as far as they can be started.
 
         Returns:
             The results in the items' order.
 
         Raises:
-            BaseException: a call raised it; of several the one of the first item.
+            BaseException: a call raised it; of several the one of the first item, an interrupt before other errors.
         """
         try:
-            for number in range(1, limit):
-                lend(self._help, f"pudi-{number}")
+            with suppress(UnavailableError):
+                for number in range(1, limit):
+                    lend(self._help, f"pudi-{number}")
             while self._take():
                 self._tell()
         finally:
@@ -182,7 +205,7 @@ class Calls(Generic[_Item, _Answer]):
                 while self._running:
                     self._changed.wait()
         if self._errors:
-            raise self._errors[min(self._errors)]
+            raise min(self._errors.items(), key=lambda each: (isinstance(each[1], Exception), each[0]))[1]
         self._tell()
         return [self._answers[place] for place in range(len(self._items))]
 
