@@ -65,6 +65,7 @@ class Heartbeat:
             self._put()  # the timer runs already: the store may write the file long before it answers
         except BaseException:
             timer.stop()
+            sign_off(self._id)  # the file may be there all the same
             raise
         self._timer = timer
 

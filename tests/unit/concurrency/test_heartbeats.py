@@ -16,8 +16,10 @@ import pytest
 
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.context import Context, ManualClock, Storage, SystemClock
+from pudi.errors import UnavailableError
 from pudi.format import heartbeat_path
 from pudi.storage import StorageWrapper, open_storage
+from pudi.testing import FaultStorage
 
 T = TypeVar("T")
 INSTANT = "20240101000001000"
@@ -170,6 +172,13 @@ def test_a_slow_answer_to_the_first_beat_kills_nobody(storage: Storage) -> None:
     heart.start()
     heart.stop()
     assert not list(storage.list())
+
+
+def test_a_first_beat_without_an_answer_is_no_sign_of_life(storage: Storage) -> None:
+    lossy = FaultStorage(storage, fail_at=1, mode="lost_answer")
+    with pytest.raises(UnavailableError):
+        Heartbeat(lossy, INSTANT, Context(), 3_600_000).start()
+    assert found(storage) is Liveness.DEAD, "the file is there, and nobody keeps it fresh"
 
 
 @pytest.mark.parametrize("delete", [True, False])
