@@ -220,7 +220,19 @@ class TestFileSystemLock:
         with self._open(memory, clock, **{"filesystem.path": folder.format(root=memory.root)}):
             assert [info.path for info in memory.list()] == [".hoodie/.aux/lock"]
 
-    @pytest.mark.parametrize("folder", ["/elsewhere", "s3://bucket/locks", "memory://x"])
+    @pytest.mark.parametrize(
+        "folder", ["file:{root}/locks", "file://{root}/locks/", "FILE:{root}/locks", "{alias}/locks"]
+    )
+    def test_another_folder_by_any_name(self, tmp_path: Path, clock: ManualClock, folder: str) -> None:
+        (tmp_path / "t").mkdir()
+        (tmp_path / "alias").symlink_to("t")
+        named = folder.format(root=tmp_path / "t", alias=tmp_path / "alias")
+        with self._open(open_storage(tmp_path / "t"), clock, **{"filesystem.path": named}):
+            assert (tmp_path / "t" / "locks" / "lock").is_file()
+
+    @pytest.mark.parametrize(
+        "folder", ["/elsewhere", "file:/elsewhere", "hdfs://n/t", "s3://bucket/locks", "memory://x"]
+    )
     def test_a_folder_elsewhere_is_refused(self, memory: Storage, clock: ManualClock, folder: str) -> None:
         with pytest.raises(NotSupportedError, match=folder):
             self._open(memory, clock, **{"filesystem.path": folder})

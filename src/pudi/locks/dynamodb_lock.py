@@ -128,7 +128,11 @@ class DynamoDBLock(LockProvider):
                 return False
             poll = self._settings.poll_s(_USUAL_POLL_S)
             clock.sleep(min(left, self._context.uniform(poll / 2, poll)))
-        self._heartbeat = self._context.executor.every(self._lease_s / 3, self._beat, "lock-heartbeat")
+        try:
+            self._heartbeat = self._context.executor.every(self._lease_s / 3, self._beat, "lock-heartbeat")
+        except BaseException:
+            self.unlock()
+            raise
         return True
 
     def unlock(self) -> None:
@@ -196,7 +200,7 @@ class DynamoDBLock(LockProvider):
         request = {"Item": _texts(item), "ConditionExpression": condition}
         if not self._conditional("put_item", request, values):
             there = self._read()
-            if there is None or there.version != version:
+            if there is None or there.version != version or there.owner != self._owner:
                 return False
         with self._state:
             self._held = _Held(version, now + self._lease_s)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import threading
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +16,15 @@ from pudi.config import LockSettings
 from pudi.context import Context, Storage
 from pudi.context.cached import cached_property
 from pudi.context.lazy import lazy_module
-from pudi.errors import ConflictError, NotFoundError, NotSupportedError, PudiError, TableExistsError, UnavailableError
+from pudi.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    NotSupportedError,
+    PudiError,
+    TableExistsError,
+    UnavailableError,
+)
 from pudi.format import HOODIE_DIR, LOCKS_DIR, MaxBytes
 from pudi.locks.table_lock import TableLock
 from pudi.storage import canonical_root, local_path, system_error
@@ -28,6 +38,9 @@ _log = logging.getLogger(__name__)
 
 LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
 """File that `LocalFileLock` locks. Releasing keeps it: deleting it would let two waiters lock two different files."""
+
+_LOCATION = re.compile("/|[A-Za-z][A-Za-z0-9+.-]+:")
+"""Beginning of a path that isn't relative to the table's root."""
 
 ANOTHER_PROCESS = "another process on this machine"
 
@@ -69,9 +82,10 @@ class MachineLock:
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire(blocking=False)
             except filelock.Timeout:
-                if clock.monotonic() >= deadline:
+                left = deadline - clock.monotonic()
+                if left <= 0:
                     return False
-                clock.sleep(self._settings.poll_s(0.01))
+                clock.sleep(min(left, self._settings.poll_s(0.01)))
             except OSError as error:
                 why = "the lock file can't be locked"
                 raise system_error(error, why, table=self._table, path=LOCAL_LOCK) from error
@@ -155,8 +169,7 @@ class FileSystemLock(TableLock):
         try:
             self._create(deadline)
         except BaseException:
-            if self._machine is not None:
-                self._machine.release()
+            self._release(was_held=False)
             raise
 
     def _create(self, deadline: float) -> None:
@@ -173,19 +186,20 @@ class FileSystemLock(TableLock):
                 if not self._removed_expired():
                     self._wait(deadline, 0.05, f"who made {self._path}: {_text(self._content())}")
 
-    def _release(self) -> None:
+    def _release(self, *, was_held: bool = True) -> None:
         try:
-            self._remove()
+            self._remove(was_held=was_held)
         finally:
             if self._machine is not None:
                 self._machine.release()
 
-    def _remove(self) -> None:
+    def _remove(self, *, was_held: bool) -> None:
         """Remove the lock file, unless it's another's by now."""
         try:
             if self._content() == self._note:
-                return self._storage.delete([self._path])
-            _log.warning("%s: the lock %s expired while it was held", self._table, self._path)
+                self._storage.delete([self._path])
+            elif was_held:
+                _log.warning("%s: the lock %s expired while it was held", self._table, self._path)
         except PudiError as error:
             _log.warning("%s: the lock %s couldn't be released, remove it: %s", self._table, self._path, error)
 
@@ -223,15 +237,16 @@ class FileSystemLock(TableLock):
     def _lock_folder(self, wanted: str | None) -> str:
         if wanted is None:
             return HOODIE_DIR
-        for root in (self._storage.root, self._table):
-            if wanted.rstrip("/").startswith(f"{root}/"):
-                return wanted.rstrip("/")[len(root) + 1 :]
-        if wanted.startswith("/") or "://" in wanted:
-            raise NotSupportedError(
-                f"{LockSettings.filesystem_path}={wanted} lies outside the table; give a folder in it",
-                table=self._storage.root,
-            )
-        return wanted.rstrip("/")
+        if _LOCATION.match(wanted) is None:
+            return wanted.rstrip("/")
+        with suppress(NotSupportedError, InvalidArgumentError):
+            whole = canonical_root(wanted)
+            if whole.startswith(f"{self._table}/"):
+                return whole[len(self._table) + 1 :]
+        raise NotSupportedError(
+            f"{LockSettings.filesystem_path}={wanted} lies outside the table; give a folder in it",
+            table=self._storage.root,
+        )
 
 
 def _text(content: bytes) -> str:

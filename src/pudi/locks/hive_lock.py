@@ -167,7 +167,11 @@ class HiveLock(LockProvider):
             return False
         self._lock = lock
         every = self._context.executor.every
-        self._heartbeat = every(self._settings.heartbeat_ms / 2000, self._beat, "lock-heartbeat")
+        try:
+            self._heartbeat = every(self._settings.heartbeat_ms / 2000, self._beat, "lock-heartbeat")
+        except BaseException:
+            self.unlock()
+            raise
         return True
 
     def unlock(self) -> None:

@@ -244,7 +244,14 @@ class StorageBasedLock(TableLock):
             if holder is None:
                 break
             self._wait(deadline, 0.2, holder)
-        self._renewal = self._context.executor.every(self._settings.renew_s, self.renew, "lock-renewal")
+        try:
+            self._renewal = self._context.executor.every(self._settings.renew_s, self.renew, "lock-renewal")
+            self._begin_audit()
+        except BaseException:  # else it would be renewed for as long as this process lives
+            self._release()
+            raise
+
+    def _begin_audit(self) -> None:
         if self._audits is None:
             self._audits = is_audit_enabled(self._storage)
         if self._audits and self._held is not None:

@@ -97,6 +97,8 @@ class TableLock(ABC):
             self.verify()
         except ConflictError as lost:
             raise lost from error
+        except PudiError:  # it's unknown whether the lock was lost: the block's own error says more
+            return
 
     def verify(self) -> None:
         """Make sure, just before what must not be done without it, that the lock is still held.
