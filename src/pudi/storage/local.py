@@ -50,7 +50,7 @@ class LocalStorage:
     """
 
     def __init__(self, root: str, context: Context | None = None, flush: Flush = flush_descriptor) -> None:
-        path = re.sub(r"^file:(//)?(?=/)", "", root)
+        path = re.sub(r"^file:(//)?(?=/)", "", root, flags=re.IGNORECASE)
         self._base = os.path.realpath(path)
         self._root = (root if path != root else str(Path(path).absolute())).rstrip("/") or "/"
         context = context or Context()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pudi.storage import objects
 else:  # obstore takes long to load, which tables on a local disk can do without
     objects = lazy_module("pudi.storage.objects")
-    objects = lazy_module("pudi.storage.objects")
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _SCHEMES = {

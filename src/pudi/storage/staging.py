@@ -117,7 +117,7 @@ class Flusher:
                 entered[folder] = key
                 if folder == self._base:
                     break
-                folder = folder.rpartition("/")[0]  # noqa: PLW2901
+                folder = folder.rpartition("/")[0] or "/"  # noqa: PLW2901
                 due[folder] = None
         flushes = [*(partial(self._flush_file, each) for each in files), *(partial(self._flush_folder, f) for f in due)]
         self._executor.map(lambda flush: flush(), flushes, limit=_THREADS)
@@ -314,3 +314,6 @@ def drop_checksum(folder: str, full: str) -> None:
         os.unlink(f"{folder}/.{name}.crc")  # noqa: PTH108 - a Path object costs as much as the call
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # then Hadoop can't have made one
+            raise

@@ -186,6 +186,24 @@ def test_a_name_too_long_is_the_callers_fault(table: Path) -> None:
         open_storage(table).create("x" * 300, b"")
 
 
+@pytest.mark.parametrize("length", [250, 251, 255])
+def test_the_longest_names_that_the_system_takes(table: Path, length: int) -> None:
+    """Hadoop's checksum file of such a name, which is five characters longer, can't be there."""
+    storage = open_storage(table)
+    storage.create("x" * length, b"1")
+    storage.put("x" * length, b"2", durable=True)
+    assert storage.read("x" * length) == b"2"
+    storage.delete(["x" * length])
+    assert _names(table) == []
+
+
+def test_the_root_of_the_disk_is_flushed_too(tmp_path: Path) -> None:
+    name = f"{tmp_path}/file".lstrip("/")
+    open_storage("/").put(name, b"1", durable=True)
+    open_storage("/").sync([name])
+    assert (tmp_path / "file").read_bytes() == b"1"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written(table: Path) -> None:
     table.mkdir(mode=0o500)

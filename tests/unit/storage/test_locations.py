@@ -66,7 +66,9 @@ def test_one_root_has_one_spelling(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "alias").symlink_to("t")
     local = {
-        canonical_root(f"{at}{tmp_path}/{name}") for at in ("", "file://", "file:") for name in ("t", "alias/", "t/")
+        canonical_root(f"{at}{tmp_path}/{name}")
+        for at in ("", "file://", "file:", "FILE://", "File:")
+        for name in ("t", "alias/", "t/")
     }
     assert local == {str((tmp_path / "t").resolve())}
     assert {canonical_root(root) for root in ("s3://b/t", "s3a://b/t/", "s3n://b/t")} == {"s3://b/t"}
