@@ -208,6 +208,17 @@ def test_without_a_number_there_are_256_buckets_as_in_hudi(tmp_path: Path) -> No
     assert len(made.scan().to_arrow()) == 40
 
 
+@pytest.mark.parametrize("number", ["many", "0", "4.5", ""])
+@pytest.mark.parametrize("engine", ["SIMPLE", "CONSISTENT_HASHING"])
+def test_a_property_that_is_no_number_of_buckets_is_named(tmp_path: Path, engine: str, number: str) -> None:
+    bucket = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": engine}
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", partition_by="city", table_type="mor", options=bucket)
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    properties.write_text(f"{properties.read_text()}hoodie.bucket.index.num.buckets={number}\n")
+    with pytest.raises(pudi.CorruptError, match=r"hoodie\.bucket\.index\.num\.buckets='.*' is not a whole number"):
+        pudi.Table(made.path, options=bucket).upsert(table([trip(1, 10)]))
+
+
 def test_an_overwrite_begins_its_buckets_anew(tmp_path: Path) -> None:
     options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "4"}
     made = pudi.create(tmp_path / "t", SCHEMA, record_key="uuid", options=options)

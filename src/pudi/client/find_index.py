@@ -15,11 +15,12 @@ from pudi.client.meta_client import MetaClient
 from pudi.concurrency import KeyScope
 from pudi.config import BY_BUCKET, IndexOptions, LockSettings, Options, TableConfig
 from pudi.config.table_options import MERGE_ON_READ
-from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import (
     BUCKET_INDEX_DIR,
     CONSISTENT_HASHING_DIR,
+    PROPERTIES,
     WriteStat,
     bucket_of_file_id,
     parse_base_file,
@@ -161,6 +162,23 @@ def _kind(config: TableConfig, options: Options, table: str) -> str | None:
     return str(given) if given is not None else persisted.strip().upper() if persisted is not None else None
 
 
+def _given_count(config: TableConfig, options: Options, table: str) -> int | None:
+    """Return the number of buckets that an option or a property gives; None if neither does.
+
+    Raises:
+        CorruptError: the property is no number of buckets.
+    """
+    given, persisted = options.explicit(_COUNT), config.raw.get(_COUNT.key)
+    if given is None and persisted is None:
+        return None
+    try:
+        return int(_COUNT.parse(str(persisted)) if given is None else given)
+    except InvalidArgumentError as error:
+        raise CorruptError(
+            f"the table's properties do not parse: {error.message}; mend the property", table=table, path=PROPERTIES
+        ) from error
+
+
 def _hash_fields(config: TableConfig, options: Options) -> tuple[str, ...]:
     text = options[_FIELDS] or config.raw.get(_FIELDS.key)
     return tuple(text.split(",")) if text else config.record_key_fields
@@ -257,16 +275,16 @@ class _Finder:
                 table=table,
             )
         self._check_one_numbering(seen)
-        given = self.options.explicit(_COUNT) or self.meta.config.raw.get(_COUNT.key)
+        given = _given_count(self.meta.config, self.options, table)
         counts = seen.counts()
-        if not seen.fits or (given is not None and not seen.allows(int(given))):
+        if not seen.fits or (given is not None and not seen.allows(given)):
             given_as = f"{_COUNT}={given}" if seen.fits else f"{_FIELDS}={','.join(fields)}"
             hint = f"it has {counts[0]} buckets" if len(counts) == 1 else "keys do not lie where it would put them"
             raise InvalidArgumentError(
                 f"{given_as} contradicts the table: {hint}; buckets are fixed by the first write", table=table
             )
         if given is not None:
-            return Index(buckets=Buckets(int(given), fields))
+            return Index(buckets=Buckets(given, fields))
         if len(counts) == 1:
             return Index(buckets=Buckets(counts[0], fields))
         default = self.options[_COUNT]  # where the keys lie as by Hudi's number, that is it
@@ -290,9 +308,9 @@ class _Finder:
             )
         rings = read_rings(self.meta, self.timeline, paths)
         known = [ring.initial or len(ring.values) for _, ring in sorted(rings.items())]
-        given = self.options.explicit(_COUNT) or self.meta.config.raw.get(_COUNT.key)
+        given = _given_count(self.meta.config, self.options, table)
         by_rings = known[0] if known else self.options[_COUNT]
-        return Index(buckets=ConsistentBuckets(by_rings if given is None else int(given), fields, rings))
+        return Index(buckets=ConsistentBuckets(by_rings if given is None else given, fields, rings))
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
         """Refuse a number of buckets per partition: file names don't show the number."""
