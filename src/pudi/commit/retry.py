@@ -56,7 +56,7 @@ class Retries:
         return cls(meta, 1 + number)
 
     @property
-    def some(self) -> bool:
+    def may_retry(self) -> bool:
         """Whether the input may be needed more than once."""
         return self.most > 1
 

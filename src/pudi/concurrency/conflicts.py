@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pudi.concurrency.touched import (
+    CLUSTER,
+    COMPACT,
     Group,
     KeyScope,
     Reads,
@@ -73,8 +75,6 @@ class NonBlocking:
         return None
 
 
-_COMPACT = "COMPACT"
-_CLUSTER = "CLUSTER"
 _ADVICE = "nothing of this write is visible; read the table again and retry"
 
 Completed: TypeAlias = Sequence[tuple[Instant, CommitMetadata]]
@@ -188,7 +188,7 @@ class ConflictCheck:
         """Refuse what was computed from partitions that another write changed: each could miss the other's records."""
         del now
         for other, theirs in _writes(completed) if self.reads is not None else ():
-            changed = set() if theirs.operation_type == _CLUSTER else {p for p, _ in _touched(theirs)}
+            changed = set() if theirs.operation_type == CLUSTER else {p for p, _ in _touched(theirs)}
             read = self.reads(sorted(changed)) if self.reads is not None and changed else ()
             if read:
                 raise self._meanwhile(other, f"changed partition {min(read)!r}, which this write read")
@@ -224,7 +224,7 @@ class ConflictCheck:
         """
         buckets = {KeyScope.BUCKET, KeyScope.RING}  # a key's hash says its file group, whatever the base file has
         for other, theirs in completed:
-            if theirs.operation_type != _COMPACT:
+            if theirs.operation_type != COMPACT:
                 continue
             early = (other.completion or self.own.requested) < self.own.requested and self.keys_unique not in buckets
             if early and not now.rules.logs_name_their_slice and groups_of(theirs) & _appended(self.written).keys():
@@ -383,7 +383,7 @@ def _touched(metadata: CommitMetadata) -> set[Group]:
 
 def _writes(completed: Completed) -> Iterator[tuple[Instant, CommitMetadata]]:
     """The commits that aren't compactions, which keep all records."""
-    return ((other, theirs) for other, theirs in completed if theirs.operation_type != _COMPACT)
+    return ((other, theirs) for other, theirs in completed if theirs.operation_type != COMPACT)
 
 
 def _rebased(metadata: CommitMetadata) -> set[Group]:

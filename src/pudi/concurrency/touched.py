@@ -14,7 +14,10 @@ from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, decode
 from pudi.format.instants import ROLLED_BACK
 from pudi.timeline import Instant, Timeline, TimelineStore
 
-_CLUSTER = "CLUSTER"
+COMPACT = "COMPACT"
+"""The operation of a compaction, which keeps the records of file groups unchanged."""
+CLUSTER = "CLUSTER"
+"""The operation of a clustering, which puts the same records into other file groups."""
 
 Group: TypeAlias = tuple[str, str]
 """Partition path and file id."""
@@ -75,7 +78,7 @@ def replaced_groups(metadata: CommitMetadata) -> set[Group]:
 
 def insert_partitions(metadata: CommitMetadata) -> set[str]:
     """Partitions that got new keys by a commit; a clustering only moves records."""
-    if metadata.operation_type == _CLUSTER:
+    if metadata.operation_type == CLUSTER:
         return set()
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
@@ -87,16 +90,12 @@ def owned(groups: Collection[Group], scope: KeyScope | None) -> set[Group]:
     return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
 
 
-_Group = tuple[str, str]
-"""Partition path and file id."""
-
-
-def compacted_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+def compacted_groups(store: TimelineStore, instant: Instant) -> set[Group]:
     """The file groups of a pending compaction or log compaction; raises as `compaction_plan`."""
     return {operation.group for operation in compaction_plan(store, instant).operations}
 
 
-def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
+def clustered_groups(store: TimelineStore, instant: Instant) -> set[Group]:
     """The file groups of a pending clustering.
 
     Raises:
@@ -115,8 +114,8 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[_Group]:
 
 
 def contradicted_clusterings(
-    store: TimelineStore, timeline: Timeline, groups: Collection[_Group]
-) -> Iterator[tuple[Instant, _Group]]:
+    store: TimelineStore, timeline: Timeline, groups: Collection[Group]
+) -> Iterator[tuple[Instant, Group]]:
     """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
 
     A plan that another process has dropped since the timeline was loaded contradicts nothing.
@@ -142,7 +141,7 @@ def contradicted_clusterings(
             yield instant, min(both)
 
 
-def refuse_contradicted(store: TimelineStore, clustering: Instant, group: _Group, own: str | None) -> BlockedError:
+def refuse_contradicted(store: TimelineStore, clustering: Instant, group: Group, own: str | None) -> BlockedError:
     """Return the error for a write to a file group of a pending clustering.
 
     Args:
@@ -161,16 +160,16 @@ def refuse_contradicted(store: TimelineStore, clustering: Instant, group: _Group
     )
 
 
-def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[_Group]:
+def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[Group]:
     """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
-    found: set[_Group] = set()
+    found: set[Group] = set()
     for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
         with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
             found |= clustered_groups(store, instant)
     return frozenset(found)
 
 
-def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[_Group]:
+def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[Group]:
     """File groups that a plan must leave out: those of pending compactions and clusterings.
 
     Args:
@@ -182,7 +181,7 @@ def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bo
         CorruptError: a plan can't be read.
     """
     actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
-    groups: set[_Group] = set()
+    groups: set[Group] = set()
     for action in actions:
         for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
             groups |= compacted_groups(store, instant)

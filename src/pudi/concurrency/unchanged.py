@@ -10,16 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pudi.concurrency.touched import KeyScope, Touched, groups_of, insert_partitions, owned, replaced_groups
+from pudi.concurrency.touched import (
+    CLUSTER,
+    COMPACT,
+    KeyScope,
+    Touched,
+    groups_of,
+    insert_partitions,
+    owned,
+    replaced_groups,
+)
 from pudi.errors import ChangedSinceError
 from pudi.format import Action, CommitMetadata
 from pudi.timeline import Instant, Timeline, TimelineStore
 from pudi.timeline.instant import WRITE_ACTIONS
 
-_SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
+_SAME_RECORDS = frozenset({COMPACT, "LOG_COMPACT"})
 """Operations that keep the records of file groups unchanged."""
-_CLUSTER = "CLUSTER"
-"""The operation that puts the same records into other file groups."""
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
 _MOST_NAMED = 3
 
@@ -105,9 +112,9 @@ class Unchanged:
             metadata = self.store.read_commit_metadata(instant)
             if metadata.operation_type not in _SAME_RECORDS and not metadata.compacted:
                 commits.append(_Commit(instant, metadata))
-        moved = {p for each in commits if each.done.operation_type == _CLUSTER for p in each.replaced}
+        moved = {p for each in commits if each.done.operation_type == CLUSTER for p in each.replaced}
         for commit in commits:
-            what = None if commit.done.operation_type == _CLUSTER else _contradiction(commit, touched, moved)
+            what = None if commit.done.operation_type == CLUSTER else _contradiction(commit, touched, moved)
             if what is not None:
                 yield commit.instant, what
 

@@ -80,7 +80,7 @@ def check_paths(paths: pa.Array) -> None:
     Raises:
         InvalidArgumentError: with the first invalid path.
     """
-    _refuse(paths, UNSAFE_PATH, "the partition path", "what can't be a folder of the table")
+    _refuse(paths, UNSAFE_PATH, "the partition path", "which can't be a folder of the table")
 
 
 def _refuse(texts: pa.Array, pattern: str, what: str, why: str) -> None:

@@ -86,7 +86,7 @@ def overwrite(
     place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
     recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)
-    records = engine.repeatable(data, meta.storage.root) if retries.some else data
+    records = engine.repeatable(data, meta.storage.root) if retries.may_retry else data
     return retries.run(lambda: run_write(request, recipe, records))
 
 

@@ -63,7 +63,7 @@ def write(
         reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
         raise NotSupportedError(reason, table=root)
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
-    records = engine.repeatable(data, root) if retries.some else data
+    records = engine.repeatable(data, root) if retries.may_retry else data
     request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
     recipe = WriteRecipe(operation, place_by_key)
     return retries.run(lambda: run_write(request, recipe, records))
