@@ -246,6 +246,45 @@ def test_updates_by_predicate_go_through_a_merger(engine: Engine, tmp_path: Path
     assert held.values() == {"k1": (5, "up", 9, None), "k2": (5, "b", 7, None)}
 
 
+class Newest(pudi.RecordMerger):
+    """The greater `ts` stands, deletes among them; a delete without one takes the record away."""
+
+    strategy_id = AUCTION
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch, context: pudi.MergeContext) -> pa.RecordBatch:
+        assert older["id"].equals(newer["id"])
+        assert not newer["id"].null_count
+        stays = pc.fill_null(pc.greater(older["ts"], newer["ts"]), False)
+        columns = [pc.if_else(stays, older[name], newer[name]) for name in older.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=older.schema)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_merger_sees_keys_and_ordering_values_of_deletes(
+    engine: Engine, tmp_path: Path, table_type: str, version: int
+) -> None:
+    pudi.register_merger(Newest())
+    options = {**CUSTOM, "hoodie.write.table.version": str(version)}
+    table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts", table_type=table_type, options=options)
+    table.bulk_insert(engine.frame(rows(*(one(n, 5, "old", 1) for n in range(1, 5)))))
+    marked = rows(one(1, 3, "late", 2), one(2, 5, "new", 2), one(3, 3, "late", 2))
+    table.upsert(engine.frame(marked.append_column("_hoodie_is_deleted", pa.array([True, True, False]))))
+    table.delete(engine.frame(rows(one(4, 9, None, None))))
+    expected = {"k1": (5, "old"), "k3": (5, "old")}
+
+    def found() -> dict[str, tuple[Any, ...]]:
+        return {row["id"]: (row["ts"], row["name"]) for row in engine.read(table.scan())}
+
+    assert found() == expected
+    if table_type == "mor":
+        assert table.compact(log_compaction=True, options={"hoodie.log.compaction.blocks.threshold": "2"})
+        assert found() == expected
+        assert table.compact()
+        assert found() == expected
+
+
 def test_a_broken_merger_changes_nothing(engine: Engine, tmp_path: Path) -> None:
     pudi.register_merger(KeepHighestBid())
     held = Held(engine, tmp_path / "t", **CUSTOM)

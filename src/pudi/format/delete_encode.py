@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pudi.errors import NotSupportedError
 from pudi.format.avro_encode import decimal_cells, join, packed, sized_decimals, text_pieces, varint_piece
 from pudi.format.log_deletes import AVRO_VERSION, DECIMAL_TYPE, HEAD, Wrapper
+from pudi.schema.types import is_java_integer
 
 
 def encode_deletes(
@@ -91,7 +92,7 @@ def _wrap(values: pa.Array, there: np.ndarray) -> tuple[int, list[pa.Array]]:
     kind, types = values.type, pa.types
     if types.is_boolean(kind):
         return Wrapper.BOOLEAN, [packed(np.asarray(pc.fill_null(values, False)).astype(np.uint8)[:, None], 1, there)]
-    if types.is_int32(kind) or types.is_date32(kind):  # Spark holds dates as ints
+    if is_java_integer(kind):  # Spark holds dates as ints
         return Wrapper.INT, [varint_piece(_ints(values, pa.int32()), there)]
     if types.is_int64(kind) or types.is_timestamp(kind):  # and timestamps as longs
         return Wrapper.LONG, [varint_piece(_ints(values, pa.int64()), there)]

@@ -16,6 +16,7 @@ from pudi.format.avro_values import BadAvro, Records, cut, decimals, varints
 from pudi.format.kryo_deletes import BadKryo, ordering_values, read_java_deletes
 from pudi.format.log_block import LogBlock
 from pudi.schema.arrays import joined_arrays
+from pudi.schema.types import is_java_integer
 
 HEAD = Struct(">ii")
 AVRO_VERSION = 3
@@ -128,10 +129,7 @@ def _decode(payload: memoryview, ordering: Sequence[pa.DataType]) -> Deletes:
         partitions = pc.if_else(pa.array(present), partitions, pa.scalar(None, pa.string()))
     values = found.values
     first = values[0]
-    zero = np.zeros(len(chosen), dtype=bool)
-    ints = np.flatnonzero(first.kind == Wrapper.INT)
-    zero[ints] = varints(records, first.at[ints])[0] == 0
-    unconditional = (~found.is_array) & ((first.kind == Wrapper.NULL) | zero)
+    unconditional = (~found.is_array) & ((first.kind == Wrapper.NULL) | _is_zero(records, first))
     columns = tuple(
         _column(records, values[place] if place < len(values) else None, kind, unconditional, len(chosen))
         for place, kind in enumerate(ordering)
@@ -327,7 +325,10 @@ def _column(
     if value is None:
         return pa.nulls(count, kind)
     order, parts = [], []
-    wanted = np.flatnonzero((value.kind != Wrapper.NULL) & ~unconditional)
+    there = (value.kind != Wrapper.NULL) & ~unconditional
+    if not is_java_integer(kind):  # one null of several values is written as the int 0
+        there &= ~_is_zero(records, value)
+    wanted = np.flatnonzero(there)
     for branch in np.unique(value.kind[wanted]):
         rows = wanted[value.kind[wanted] == branch]
         found = _stored(records, int(branch), value.at[rows], value.end[rows])
@@ -342,6 +343,14 @@ def _column(
     places = np.full(count, -1, dtype=np.int64)
     places[rows] = np.arange(len(rows))
     return joined_arrays(parts).take(pa.array(places, mask=places < 0))
+
+
+def _is_zero(records: Records, value: _Value) -> np.ndarray:
+    """Return for each delete whether the value is Hudi's default, the int 0."""
+    zero = np.zeros(len(value.kind), dtype=bool)
+    ints = np.flatnonzero(value.kind == Wrapper.INT)
+    zero[ints] = varints(records, value.at[ints])[0] == 0
+    return zero
 
 
 def _stored(records: Records, branch: int, begin: np.ndarray, end: np.ndarray) -> pa.Array:

@@ -97,7 +97,8 @@ class RecordMerger(ABC):
 
         Args:
             older: the older versions: the columns of `context.schema`, then a boolean column `_hoodie_is_deleted`, true
-                for deletes. In deletes only key and ordering columns are guaranteed to hold values.
+                for deletes. A delete has the key columns of the version that it meets, and the ordering values that it
+                was written with; `Table.delete` writes none. Its other columns may be null.
             newer: the newer versions of the same records, row by row; the same columns.
             context: the table's columns, its ordering fields and merge properties.
 
@@ -224,6 +225,7 @@ def ask(
     parts = []
     for start, end in list(common_runs([older[0], newer[0]], _MOST_ROWS)) or [(0, 0)]:
         sides = [_flagged(rows.slice(start, end - start), gone[start:end]) for rows, gone in (older, newer)]
+        sides = [_with_keys(one, other, key_fields) for one, other in (sides, sides[::-1])]
         call = merger.partial_merge if partial else merger.merge
         said = _call(merger, call, sides[0], sides[1], context)
         names = [n for n in context.schema.names if any(n in side.schema.names for side in sides)]
@@ -237,6 +239,22 @@ def ask(
 def _flagged(rows: pa.Table, deleted: np.ndarray) -> pa.RecordBatch:
     rows = with_flag(rows, deleted)
     return pa.RecordBatch.from_arrays([one_array(column) for column in rows.columns], schema=rows.schema)
+
+
+def _with_keys(side: pa.RecordBatch, other: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatch:
+    """Return versions whose deletes have the key columns of those that they meet: delete blocks hold record keys only.
+
+    Args:
+        side: the versions.
+        other: those that they meet, row by row.
+        key_fields: columns of the record key.
+    """
+    for name in key_fields:
+        place = side.schema.get_field_index(name)
+        if place >= 0 and side.column(place).null_count and name in other.schema.names:
+            values = pc.if_else(side[DELETED], pc.coalesce(side[name], other[name]), side[name])
+            side = side.set_column(place, side.schema.field(place), values)
+    return side
 
 
 def _call(

@@ -10,9 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError
 from pudi.schema import field_at, values_at
-
-_INTS = (pa.int32(), pa.date32())
-"""Types that Hudi holds as `Integer`; they compare with its default ordering value, the `Integer` 0."""
+from pudi.schema.types import is_java_integer
 
 
 def greater_and_equal(older: pa.ChunkedArray, newer: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +43,7 @@ def comparable_columns(rows: pa.Table, fields: Sequence[str], *, binlog: bool = 
 def is_default(values: pa.ChunkedArray) -> np.ndarray:
     """Return a mask of Hudi's default ordering values, which stand for a missing one (OrderingValues.isDefault)."""
     mask = mask_of(values.is_null())
-    if values.type in _INTS:
+    if is_java_integer(values.type):
         mask |= mask_of(pc.equal(values.cast(pa.int32()), 0))
     return mask
 
@@ -111,7 +109,7 @@ def mask_of(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return values that sort like ordering values, except for null."""
     kind = values.type
-    if kind in _INTS:
+    if is_java_integer(kind):
         return pc.fill_null(values.cast(pa.int32()), 0)
     if pa.types.is_null(kind):
         return values.cast(pa.int8())

@@ -91,6 +91,11 @@ class MergeRule:
         return self.mode is MergeMode.EVENT_TIME and bool(self.ordering_fields)
 
     @property
+    def orders_deletes(self) -> bool:
+        """Whether a delete's ordering values count: they decide, or a merger of the user's sees them."""
+        return bool(self.ordering_fields) and (self.compares or self.merger is not None)
+
+    @property
     def fills(self) -> bool:
         """Whether columns of a winner are completed from the loser even if both have all columns."""
         return self.partial_update in {PartialUpdate.IGNORE_DEFAULTS, PartialUpdate.FILL_UNAVAILABLE}

@@ -164,6 +164,14 @@ def takes_as_is(target: pa.DataType, given: pa.DataType) -> bool:
     )
 
 
+def is_java_integer(kind: pa.DataType) -> bool:
+    """Return whether Hudi holds values of a type as Java's `Integer`.
+
+    Its ordering value for a missing one is the `Integer` 0: it compares with these types, and is null in all others.
+    """
+    return bool(pa.types.is_int32(kind) or pa.types.is_date32(kind))
+
+
 def is_any_list(kind: pa.DataType) -> bool:
     """Whether the type is a list in any of Arrow's layouts."""
     types = pa.types

@@ -141,7 +141,7 @@ class CompactLogsTask:
         gone = newer.rows.filter(pa.array(newer.deleted))
         if gone.num_rows:
             rule = spec.merging.rule
-            ordering = [one_array(values) for values in (rule.ordering_values(gone) if rule.compares else ())]
+            ordering = [one_array(values) for values in (rule.ordering_values(gone) if rule.orders_deletes else ())]
             partitions = pa.array([self.operation.partition_path], pa.string()).take(
                 pa.nulls(gone.num_rows, pa.int64()).fill_null(0)
             )

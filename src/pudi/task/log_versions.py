@@ -149,7 +149,7 @@ class LogVersions:
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
         rule = self.merging.rule
-        types = rule.ordering_types(target) if rule.compares else {}
+        types = rule.ordering_types(target) if rule.orders_deletes else {}
         found = decode_deletes(block, list(types.values()))
         count = len(found.keys)
         keys = found.keys if self.merging.keys is None else self.merging.keys.spelled(found.keys)

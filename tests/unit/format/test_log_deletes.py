@@ -124,6 +124,20 @@ def test_every_kind_of_ordering_value(name: str) -> None:
     assert [o.to_pylist()[2] for o in decode_deletes(again, [kind, pa.int64()]).ordering] == [value, 7]
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_null_among_several_ordering_values(name: str) -> None:
+    """Hudi and pudi write it as the int 0, which is a value of ints and days only."""
+    kind, stored, value = KINDS[name]
+    nulls = encode_deletes(pa.array(["a"]), pa.array(["p"]), (pa.array([7], pa.int64()), pa.array([None], kind)))
+    default, wrapped = ("IntWrapper", {"value": 0}), (name, {"value": stored})
+    arrays = [[("LongWrapper", {"value": 7}), default], [default, wrapped]]
+    first, second = (("ArrayWrapper", {"wrappedValues": each}) for each in arrays)
+    assert nulls == content([("a", "p", first)])
+    found = decode_deletes(block(content([("a", "p", first), ("b", "p", second)])), [pa.int64(), kind])
+    missing = {pa.int32(): 0, pa.date32(): datetime.date(1970, 1, 1)}.get(kind)
+    assert [each.to_pylist() for each in found.ordering] == [[7, None], [missing, value]]
+
+
 def test_a_block_without_deletes() -> None:
     none = pa.array([], pa.string())
     assert encode_deletes(none, none) == content([])
