@@ -228,7 +228,8 @@ def ask(
         sides = [_with_keys(one, other, key_fields) for one, other in (sides, sides[::-1])]
         call = merger.partial_merge if partial else merger.merge
         said = _call(merger, call, sides[0], sides[1], context)
-        names = [n for n in context.schema.names if any(n in side.schema.names for side in sides)]
+        there = {n for side in sides for n in side.schema.names}
+        names = [n for n in context.schema.names if n in there]
         _check(merger, said, names, sides, key_fields)
         parts.append(_judged(said, *sides))
     rows = pa.concat_tables([part.rows for part in parts]).drop_columns([DELETED])

@@ -97,7 +97,7 @@ def ordering_column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 def column_of(rows: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of some rows, null where they lack it."""
-    return rows[name] if name in rows.column_names else pa.chunked_array([pa.nulls(rows.num_rows)])
+    return rows[name] if rows.schema.get_field_index(name) >= 0 else pa.chunked_array([pa.nulls(rows.num_rows)])
 
 
 def mask_of(values: pa.ChunkedArray | pa.Array) -> np.ndarray:

@@ -115,7 +115,8 @@ def apply_updates(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *,
     partner, hit = _partners(base, newer.rows, key)
     schema = newer.rows.schema
     if partial or rule.merger is not None:
-        schema = pa.schema([*schema, *(f for f in base.schema if f.name not in schema.names)])
+        there = set(schema.names)
+        schema = pa.schema([*schema, *(f for f in base.schema if f.name not in there)])
     older = _stored(base, hit, schema, partial=partial)
     newer = newer.with_columns(schema)
     mixed = mix(older, newer.take(partner[hit]), rule, np.full(len(hit), partial))

@@ -162,9 +162,9 @@ def _asked(older: Versions, newer: Versions, rule: MergeRule, partial: bool) -> 
         key_fields=rule.key_fields,
         partial=partial,
     )
-    columns = []
+    answered, columns = set(answer.rows.column_names), []
     for field in newer.rows.schema:
-        if field.name in answer.rows.column_names:
+        if field.name in answered:
             columns.append(answer.rows[field.name])
         elif field.name == DELETED:
             columns.append(pa.chunked_array([pa.array(answer.deleted)]))
@@ -172,7 +172,7 @@ def _asked(older: Versions, newer: Versions, rule: MergeRule, partial: bool) -> 
             columns.append(newer.rows[field.name])
         else:  # neither side has it
             columns.append(pa.chunked_array([pa.nulls(len(newer), field.type)]))
-    names = [n for n in schema.names if n not in answer.rows.column_names]
+    names = [n for n in schema.names if n not in answered]
     missing = {name: np.ones(len(newer), dtype=bool) for name in names}
     rows = pa.table(columns, schema=newer.rows.schema)
     rows = _chosen(older.rows, rows, dict.fromkeys(rows.column_names, ~answer.is_older))  # with its meta fields

@@ -71,14 +71,14 @@ class Versions:
     def lacking(self, name: str) -> np.ndarray:
         """Return a mask of the rows without a value of a column."""
         known = self.missing.get(name)
-        return np.full(len(self), name not in self.rows.column_names) if known is None else known
+        return np.full(len(self), self.rows.schema.get_field_index(name) < 0) if known is None else known
 
     def with_columns(self, schema: pa.Schema) -> Versions:
         """Return the versions with only these columns; new ones are null, or missing in partial updates."""
         missing = dict(self.missing)
-        columns = []
+        there, columns = set(self.rows.column_names), []
         for wanted in schema:
-            if wanted.name in self.rows.column_names:
+            if wanted.name in there:
                 column = self.rows[wanted.name]
                 columns.append(column if column.type == wanted.type else column.cast(wanted.type))
                 continue
@@ -86,14 +86,16 @@ class Versions:
             if self.partial:
                 missing[wanted.name] = np.ones(len(self), dtype=bool)
         rows = pa.table(columns, schema=schema)  # a delete has nulls also where the table takes none
-        missing = {name: mask for name, mask in missing.items() if name in schema.names}
+        kept = set(schema.names)
+        missing = {name: mask for name, mask in missing.items() if name in kept}
         return Versions(rows, self.deleted, self.unconditional, self.partial, missing)
 
     def padded(self, rule: MergeRule) -> Versions:
         """Return the versions with all columns of the rule's merger; partial updates keep their own columns."""
         if rule.merger is None or rule.columns is None or self.partial:
             return self
-        more = [f.with_nullable(True) for f in rule.columns if f.name not in self.rows.column_names]
+        there = set(self.rows.column_names)
+        more = [f.with_nullable(True) for f in rule.columns if f.name not in there]
         return self.with_columns(pa.schema([*self.rows.schema, *more])) if more else self
 
 

@@ -200,7 +200,8 @@ def needed_columns(plan: ReadPlan) -> list[str]:
 
 
 def _check_columns(table: str, names: Sequence[str], schema: pa.Schema) -> None:
-    unknown = [name for name in names if name not in schema.names]
+    known = set(schema.names)
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidArgumentError(
             f"there is no column {unknown[0]!r}; the table has {', '.join(schema.names)}", table=table

@@ -97,10 +97,11 @@ def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Se
 
 def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
     """The names from the outside in; a name of a column itself, or an unknown one, as it is."""
-    if not isinstance(name, str) or name in schema.names or "." not in name:  # the plan refuses what is no text
+    # the plan refuses what is no text
+    if not isinstance(name, str) or "." not in name or schema.get_field_index(name) >= 0:
         return (name,)
     first, *inner = name.split(".")
-    if first not in schema.names:
+    if schema.get_field_index(first) < 0:
         return (name,)
     kind = schema.field(first).type
     for position, each in enumerate(inner):

@@ -274,8 +274,9 @@ def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
         return avro_json
     fresh = arrow_to_avro(schema, table_name)
     own = {field["name"]: field for field in json.loads(avro_json)["fields"]}
+    known = set(before.names)
     fields = [
-        own[name] if name in before.names and before.field(name).equals(schema.field(name)) else field
+        own[name] if name in known and before.field(name).equals(schema.field(name)) else field
         for name, field in ((field["name"], field) for field in json.loads(fresh)["fields"])
     ]
     mixed = {**json.loads(avro_json), "fields": fields}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.errors import CorruptError, SchemaError
 from pudi.schema.arrays import pieces_of
 from pudi.schema.conversions import promote
-from pudi.schema.fields import META_FIELDS
+from pudi.schema.fields import META_FIELDS, repeated_names
 from pudi.schema.nested import FieldNames, cast_array
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -114,8 +114,9 @@ def conform(
 
 
 def _with_missing(data: pa.Table, schema: pa.Schema) -> pa.Table:
+    known = set(data.column_names)
     for field in schema:
-        if field.name not in data.column_names:
+        if field.name not in known:
             data = data.append_column(field.name, pa.nulls(data.num_rows, field.type))
     return data
 
@@ -123,10 +124,11 @@ def _with_missing(data: pa.Table, schema: pa.Schema) -> pa.Table:
 def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Table:
     wanted = set(schema.names)
     have = [name for name in data.column_names if name in wanted or name not in META_FIELDS]
-    twice = sorted({name for name in have if have.count(name) > 1})
+    twice = repeated_names(have)
     if twice:
         raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=table)
-    missing = [name for name in schema.names if name not in have]
+    known = set(have)
+    missing = [name for name in schema.names if name not in known]
     extra = [name for name in have if name not in wanted]
     if not missing and not extra:
         return data

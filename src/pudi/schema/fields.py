@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from pudi.errors import SchemaError
@@ -42,6 +45,7 @@ def check_names(fields: list[pa.Field], path: str = "") -> None:
             differs from another one by case only, which Spark cannot tell apart.
     """
     seen: dict[str, str] = {}
+    repeated = set(repeated_names(field.name for field in fields))
     for field in fields:
         name = f"{path}.{field.name}" if path else field.name
         if not _is_avro_name(field.name):
@@ -52,8 +56,13 @@ def check_names(fields: list[pa.Field], path: str = "") -> None:
         twin = seen.setdefault(field.name.casefold(), name)
         if twin != name:
             raise SchemaError(f"columns {twin!r} and {name!r} differ by case only; rename one of them")
-        if sum(other.name == field.name for other in fields) > 1:
+        if field.name in repeated:
             raise SchemaError(f"column {name!r} occurs more than once; drop or rename one of them")
+
+
+def repeated_names(names: Iterable[str]) -> list[str]:
+    """Return the names that occur more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _is_avro_name(name: str) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.config import WriteOptions
 from pudi.errors import SchemaError
-from pudi.schema.fields import META_FIELDS
+from pudi.schema.fields import META_FIELDS, repeated_names
 from pudi.schema.types import TIMESTAMP, is_any_list, list_of, map_of, normalise_type
 
 
@@ -51,7 +51,7 @@ def written_schema(
             columns that keep their type must be convertible. Names the column and both types.
     """
     given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
-    twice = sorted({f.name for f in given if sum(other.name == f.name for other in given) > 1})
+    twice = repeated_names(field.name for field in given)
     if twice:
         raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=root)
     try:
@@ -69,8 +69,9 @@ def written_schema(
 
 def retyped(before: pa.Schema, after: pa.Schema) -> Iterator[tuple[str, pa.DataType, pa.DataType]]:
     """Return the columns of primitive types that a write changes: dotted name, old and new type."""
+    known = set(after.names)
     for name in before.names:
-        if name in after.names:
+        if name in known:
             yield from _retyped(before.field(name).type, after.field(name).type, name)
 
 
@@ -142,8 +143,8 @@ def incoming(data: pa.Schema, table: pa.Schema) -> pa.Schema:
 
 def _incoming(field: pa.Field, table: pa.Schema) -> pa.Field:
     """The data's field in pudi's types; the table's type for what has none (nulls, uint64), which values decide on."""
-    known = table.field(field.name).type if field.name in table.names else None
-    kind = field.type if known is None else _typed(field.type, known)
+    place = table.get_field_index(field.name)
+    kind = field.type if place < 0 else _typed(field.type, table.field(place).type)
     return pa.field(field.name, normalise_type(kind, field.name), field.nullable)
 
 

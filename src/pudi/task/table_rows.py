@@ -70,7 +70,7 @@ def read_base_rows(
         SchemaError: a type in the file can't evolve into the table's type, or a required column is missing.
     """
     names = names_in(history, base.instant)
-    known = file.schema.names
-    present = [name for name in stored_names(target, names) if name in set(known)]
-    stored = file.read(present or known[:1], groups)  # the rows count even if the file has none of the columns
+    known = dict.fromkeys(file.schema.names)
+    present = [name for name in stored_names(target, names) if name in known]
+    stored = file.read(present or list(known)[:1], groups)  # the rows count even if the file has none of the columns
     return conform_read(stored, target, path=base.path, names=names) if len(target) else stored

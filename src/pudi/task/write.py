@@ -225,7 +225,8 @@ class SliceWriter:
         if not self.spec.meets_by_key:
             merged = Overlay.appending(old.num_rows, rows.num_rows)
         elif self.spec.rule.mixes:
-            shared = old.select([name for name in old.column_names if name in rows.column_names])
+            given = set(rows.column_names)
+            shared = old.select([name for name in old.column_names if name in given])
             mixed = apply_updates(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
             merged, rows = mixed.numbers, mixed.rows
         else:
