@@ -1,8 +1,9 @@
 """Store values in columns of another type, by the rules of Spark's Cast.canANSIStoreAssign.
 
 INSERT takes numbers for numbers, anything for text, days for points in time and the other way round. SET casts: it
-takes texts for numbers too. Decimals are rounded, away from zero at the half; numbers lose their fraction in integers;
-a value beyond the column's range is an error.
+takes texts for numbers too, and whole numbers for points in time, as seconds since 1970, and the other way round.
+Decimals are rounded, away from zero at the half; numbers lose their fraction in integers; a value beyond the column's
+range is an error.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ def stored(column: pa.ChunkedArray, field: pa.Field, *, by_name: bool = False) -
     """
     if column.type == field.type:
         return column
+    if pt.is_integer(column.type) and column.null_count == len(column):  # DuckDB's nulls are integers
+        return pa.chunked_array([pa.nulls(len(column), field.type)])
     try:
         if pt.is_nested(field.type) and not pt.is_null(column.type):
             chunks = [_arranged(chunk, field.type, by_name) for chunk in column.chunks]
@@ -141,6 +144,14 @@ def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     given = column.type
     if _is_text(given) and not _is_text(wanted):
         column = pc.utf8_trim_whitespace(column)
+        if pt.is_integer(wanted) and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
+            raise pa.ArrowInvalid("a CAST reads no hexadecimal numbers")
+    elif pt.is_integer(given) and pt.is_timestamp(wanted) and wanted.tz:
+        column = column.cast(pa.int64()).cast(pa.timestamp("s", wanted.tz))
+    elif pt.is_timestamp(given) and given.tz and pt.is_integer(wanted):
+        column = pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", given.tz)).cast(pa.int64())
+    elif _is_time(given) != _is_time(wanted) and (pt.is_integer(given) or pt.is_integer(wanted)):
+        raise pa.ArrowInvalid("CAST it in the statement")
     elif _is_text(wanted) and (pt.is_floating(given) or pt.is_timestamp(given)):
         raise NotSupportedError(f"{given} as text: CAST it in the query, since engines print such values differently")
     elif pt.is_decimal(wanted) and (pt.is_decimal(given) or pt.is_floating(given)):

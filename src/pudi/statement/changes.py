@@ -49,7 +49,12 @@ def update(session: Session, statement: Update) -> Any:
     """Run UPDATE."""
     table = session.changeable(statement.table)
     alias = statement.alias or statement.table.parts[-1]
-    values = {_column(session, table, name, value, alias): value for name, value in statement.values}
+    values: dict[str, Text] = {}
+    for name, value in statement.values:
+        column = _column(session, table, name, value, alias)
+        if column in values:
+            raise wrong(session.text, value.at, f"column {column} is set twice")
+        values[column] = value
     fixed = {*table.config.record_key_fields, *table.config.partition_fields}
     for name, value in values.items():
         if name in fixed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pudi.errors import NotSupportedError
 from pudi.statement.reader import Reader, place
@@ -24,6 +25,8 @@ from pudi.statement.tree import (
     Use,
 )
 
+_OF_A_COLUMN = "of a column, its type, place and comment can be changed"
+
 
 def partition(reader: Reader) -> Partition:
     """Read `PARTITION (column = value, column)`, if it comes."""
@@ -43,7 +46,9 @@ def properties(reader: Reader) -> dict[str, str]:
     reader.need("(")
     found: dict[str, str] = {}
     while not found or reader.takes(","):
-        key = _key(reader)
+        at, key = reader.at, _key(reader)
+        if key in found:
+            raise reader.wrong(f"{key} is given twice", at)
         if not reader.takes("="):
             raise reader.wrong("= is expected behind the key")
         found[key] = reader.plain()
@@ -102,8 +107,9 @@ def _temporary_view(reader: Reader) -> CreateView | None:
     replaces, is_global = reader.takes("OR", "REPLACE"), reader.takes("GLOBAL")
     if (reader.takes("TEMPORARY") or reader.takes("TEMP")) and reader.takes("VIEW") and not reader.sees("IF"):
         name = reader.name("a view")
+        columns = tuple(column.name for column in _columns(reader)) if reader.sees("(") else ()
         if reader.takes("AS"):
-            return CreateView(name, reader.until(what="a query"), replaces, is_global)
+            return CreateView(name, reader.until(what="a query"), columns, replaces, is_global)
     reader.position = begin
     return None
 
@@ -121,10 +127,14 @@ def _cached_query(reader: Reader) -> CreateView | None:
 def _by_pudi(reader: Reader) -> bool:
     """Whether a table is created USING hudi or pudi; those of other formats are the engine's."""
     words = [reader.word(n) for n in range(len(reader.tokens) - reader.position)]
-    return "USING" in words and words[words.index("USING") + 1 :][:1] in [["HUDI"], ["PUDI"], ["ORG"]]
+    provider = words[words.index("USING") + 1 :] if "USING" in words else []
+    return provider[:1] in [["HUDI"], ["PUDI"]] or provider[:5] == ["ORG", ".", "APACHE", ".", "HUDI"]
 
 
 def _table_part(reader: Reader, parts: dict[str, object], *, is_like: bool) -> None:
+    for word, part in (("LOCATION", "location"), ("COMMENT", "comment"), ("PARTITIONED", "partitioned_by")):
+        if parts[part] and reader.word().partition(" ")[0] == word:
+            raise reader.wrong(f"{word} is given twice")
     if reader.takes("USING"):
         reader.table()
     elif reader.takes("LOCATION"):
@@ -306,14 +316,13 @@ def _change_column(reader: Reader, table: TableName) -> Alter:
     if reader.takes("COMMENT"):
         return Alter(table, Change.COMMENT, columns=(ColumnDef(name, "", at, comment=reader.string()),))
     if reader.word() in {"SET", "DROP"}:
-        raise NotSupportedError(
-            f"SQL, {place(reader.text, reader.at)}: of a column, its type, place and comment can be changed: TYPE …, "
-            "AFTER …, COMMENT …"
-        )
+        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: {_OF_A_COLUMN}: TYPE …, AFTER …, COMMENT …")
     new = _column(reader)
     if new.name.lower() != name.lower():
         raise NotSupportedError(f"SQL, {place(reader.text, at)}: to rename a column, write RENAME COLUMN a TO b")
-    return Alter(table, Change.CHANGE_TYPE, columns=(ColumnDef(name, new.type, new.at, comment=new.comment),))
+    if not new.nullable:
+        raise NotSupportedError(f"SQL, {place(reader.text, at)}: {_OF_A_COLUMN}, not whether it takes nulls")
+    return Alter(table, Change.CHANGE_TYPE, columns=(replace(new, name=name),))
 
 
 def _set(reader: Reader, table: TableName) -> Alter:

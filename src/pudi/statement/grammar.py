@@ -53,8 +53,7 @@ def parse_statement(text: str) -> Statement:
     reader = Reader(text)
     if not reader.more:
         raise InvalidArgumentError("SQL: the statement is empty")
-    if reader.word() != "SET":  # whose values are free
-        reader.check_single()
+    reader.check_single()
     foreign = read_foreign(reader)
     if foreign is not None:
         return foreign
@@ -209,6 +208,9 @@ def _with(reader: Reader) -> Statement | None:
     begin = reader.position
     start = reader.at
     reader.until("INSERT", "MERGE", "UPDATE", "DELETE", what="a query")
+    if reader.word(-1) != ")":  # a column of that name
+        reader.position = begin
+        return None
     readers: Mapping[str, Callable[[Reader], Update | Delete | Merge]]
     readers = {"UPDATE": _update, "DELETE": _delete, "MERGE": _merge}
     read = readers.get(reader.word())
@@ -281,10 +283,10 @@ def _constant(reader: Reader) -> object:
         reader.position += 1
         return {"TRUE": True, "FALSE": False}.get(word)
     at, text = reader.at, reader.plain("a constant")
-    try:
-        return int(text.rstrip("lL"))
-    except ValueError:
-        raise reader.wrong("an argument is a text in quotes, a whole number, TRUE, FALSE or NULL", at) from None
+    digits = text[:-1] if text[-1] in "lL" else text
+    if not digits.removeprefix("-").isdecimal():
+        raise reader.wrong("an argument is a text in quotes, a whole number, TRUE, FALSE or NULL", at)
+    return int(digits)
 
 
 def _set(reader: Reader) -> Statement | None:

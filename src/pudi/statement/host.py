@@ -139,12 +139,14 @@ class Entry:
         properties: its properties that the table itself doesn't keep.
         comment: what it was created with.
         comments: those of columns, by name in lower case.
+        is_external: whether LOCATION said where it is; then dropping the name leaves the files.
     """
 
     path: str
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     comments: Mapping[str, str] = field(default_factory=dict)
+    is_external: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ def _has_names(session: Session, statement: Insert, frame: Any, wanted: list[pa.
     Raises:
         InvalidArgumentError: the query has the name of a column twice.
     """
-    if statement.columns or statement.query.text[:6].upper() == "VALUES":
+    if statement.columns or statement.query.text.lstrip("( \n")[:6].upper() == "VALUES":
         return False
     names = [name.lower() for name in session.host.columns(frame)]
     found = [names.count(field.name.lower()) for field in wanted]

@@ -15,7 +15,7 @@ from pudi.errors import NotSupportedError
 from pudi.statement.reader import place
 from pudi.statement.tree import TableName, Text
 
-_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)
+EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)
 """Words before a query that sqlglot doesn't read."""
 _SAMPLE = re.compile(r"\s*TABLESAMPLE\b", re.IGNORECASE)
 """Clauses that Spark has before an alias, and not behind one."""
@@ -63,7 +63,7 @@ def uses_of(query: Text, functions: Sequence[str]) -> list[TableUse]:
         NotSupportedError: a table is read at a moment that is no constant.
     """
     try:
-        tree = parse_one(_EXPLAIN.sub(lambda found: " " * len(found[0]), query.text), dialect="spark")
+        tree = parse_one(EXPLAIN.sub(lambda found: " " * len(found[0]), query.text), dialect="spark")
     except (SqlglotError, RecursionError):
         return []
     if tree is None or isinstance(tree, exp.Command):
@@ -91,9 +91,10 @@ def replaced(query: Text, uses: Sequence[TableUse], view_of: Callable[[int], str
 
 
 def _needed(tree: _Node) -> frozenset[str] | None:
-    """Every name in a query: a column that it needs is among them, unless it has a star."""
+    """Every name in a query: a column that it needs is among them, unless it has a star, NATURAL or PIVOT."""
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
-    if stars or any(join.args.get("method") == "NATURAL" for join in tree.find_all(exp.Join)):
+    natural = any(join.args.get("method") == "NATURAL" for join in tree.find_all(exp.Join))
+    if stars or natural or tree.find(exp.Pivot) is not None:  # PIVOT groups by the columns that it doesn't name
         return None
     return frozenset(node.name.lower() for node in tree.find_all(exp.Identifier))
 
@@ -129,8 +130,10 @@ def _use(query: Text, node: exp.Table, needed: frozenset[str] | None, functions:
     as_of, end = _moment(query, node, end)
     has_alias = bool(node.alias) or name.path is not None or _SAMPLE.match(query.text, end) is not None
     alias = "" if has_alias else parts[-1].name
-    called, conditions = str(node.alias_or_name), _conditions(node)
-    return TableUse(name, start, end, alias, as_of, columns=needed, called=called, conditions=conditions)
+    called = str(node.alias_or_name)
+    if node.alias_column_names:  # the query's names are others than the table's
+        return TableUse(name, start, end, alias, as_of, called=called)
+    return TableUse(name, start, end, alias, as_of, columns=needed, called=called, conditions=_conditions(node))
 
 
 def _unquoted(text: str, start: int, end: int) -> tuple[int, int]:
@@ -166,23 +169,20 @@ def _function(query: Text, node: exp.Table, functions: Sequence[str]) -> TableUs
         if not isinstance(each, exp.Literal | exp.Boolean):
             raise NotSupportedError(f"{name} takes constants, not {each.sql('spark')}")
         arguments.append(each.this)
-    start = _call_at(query.text, name)
-    depth, end = 0, start
-    for token in Spark().tokenize(query.text):
-        if token.start < start:
-            continue
-        word = query.text[token.start : token.end + 1]
+    start, end = _call_span(query.text, int(node.this.meta["start"]))
+    alias = "" if node.alias else name
+    return TableUse(TableName((name,), query.at + start), start, end, alias, None, tuple(arguments))
+
+
+def _call_span(text: str, start: int) -> tuple[int, int]:
+    """The places of a call: where its name begins, with its quote, and where its parentheses end."""
+    depth, quoted = 0, text[start - 1 : start] == "`"
+    for token in Spark().tokenize(text):
+        word = text[token.start : token.end + 1] if token.start >= start else ""
         depth += (word == "(") - (word == ")")
         if word == ")" and depth == 0:
-            end = token.end + 1
-            break
-    return TableUse(
-        TableName((name,), query.at + start), start, end, "" if node.alias else name, None, tuple(arguments)
-    )
-
-
-def _call_at(text: str, name: str) -> int:
-    return text.lower().index(name)
+            return start - quoted, int(token.end) + 1
+    return start - quoted, len(text)
 
 
 def _conditions(node: exp.Table) -> tuple[str, ...]:

@@ -206,7 +206,8 @@ class Reader:
             if depth == 0 and cases == 0 and (word in ends or kind in _CLOSE):
                 break
             depth += (kind in _OPEN) - (kind in _CLOSE)
-            cases += (word == "CASE") - (word == "END" and cases > 0)
+            if not (self.position > begin and self.word(-1) == "."):  # columns may have these names
+                cases += (word == "CASE") - (word == "END" and cases > 0)
             self.position += 1
         if begin == self.position:
             raise self.wrong(f"{what} is expected")

@@ -11,6 +11,7 @@ from pudi.statement import changes, inserts, shows, tables
 from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
 from pudi.statement.host import DATABASE, Host
+from pudi.statement.reader import wrong
 from pudi.statement.session import Session
 from pudi.statement.settings import reset_option, set_option
 from pudi.statement.tree import (
@@ -115,6 +116,15 @@ def _create_view(session: Session, statement: CreateView) -> Any:
             f"pudi.sql(text, {statement.name}=pudi.sql('SELECT …'))"
         )
     frame = session.query(statement.query)
+    if statement.columns:
+        names = session.host.columns(frame)
+        if len(names) != len(statement.columns):
+            raise wrong(
+                session.text,
+                statement.query.at,
+                f"the view has {len(statement.columns)} columns, the query {len(names)}",
+            )
+        frame = frame.toDF(*statement.columns)
     scope = "GlobalTempView" if statement.is_global else "TempView"
     getattr(frame, f"{'createOrReplace' if statement.replaces else 'create'}{scope}")(statement.name)
     if statement.cached:

@@ -84,6 +84,8 @@ class Session:
         given = self.host.known(name)
         if given is not None:
             return given
+        if self.host.spark is None and self.host.has(name):  # data that was given for the statement
+            return None
         found = self.entry(name)
         if found is None:
             return None

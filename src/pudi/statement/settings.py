@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from pudi.config import option
-from pudi.errors import NotSupportedError
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.attached import ATTACHED
-from pudi.statement.host import DATABASE, NAMED_TABLE, Rows
+from pudi.statement.host import DATABASE, NAMED_TABLE, WAREHOUSE, Rows
 from pudi.statement.meaning import UTC
 from pudi.statement.session import Session
 from pudi.statement.tree import TIME_ZONE, ResetOption, SetOption, Text
 
 _OWN = ("hoodie.", "pudi.")
+_OF_SQL = "pudi.sql."
 _NAMES = (NAMED_TABLE, ATTACHED, DATABASE)
 """Beginnings of the settings that RESET without a key keeps."""
 _MEANINGS: Mapping[str, frozenset[str]] = {
@@ -50,8 +51,8 @@ def set_option(session: Session, statement: SetOption) -> Any:
         return session.host.result(Rows.table(_SHOWN, sorted(session.host.settings.items().items())))
     if value is not None:
         with session.at(0):
-            if own and not key.startswith("pudi.sql."):
-                option(key)
+            if own:
+                _check_known(key)
             if local:
                 _check_meaning(key, value)
         session.host.settings.set(key, value)
@@ -67,6 +68,14 @@ def reset_option(session: Session, statement: ResetOption) -> Any:
     for each in [key] if key is not None else [name for name in settings.items() if not name.startswith(_NAMES)]:
         settings.unset(each)
     return session.host.result(Rows.table((), []))
+
+
+def _check_known(key: str) -> None:
+    """Refuse a key that nothing reads."""
+    if not key.startswith(_OF_SQL):
+        option(key)
+    elif key not in {WAREHOUSE, DATABASE} and not key.startswith((NAMED_TABLE, ATTACHED)):
+        raise InvalidArgumentError(f"unknown option {key!r}: there are {WAREHOUSE}, {DATABASE} and {ATTACHED}NAME")
 
 
 def _check_meaning(key: str, value: str) -> None:

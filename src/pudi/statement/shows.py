@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
 from pudi.schema import META_FIELDS
-from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type
+from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type, quote
 from pudi.statement import partitions
 from pudi.statement.host import Entry, Rows
 from pudi.statement.session import Session, named
@@ -65,10 +65,10 @@ def _create(session: Session, statement: Show, table: Table) -> Iterable[Sequenc
     pairs = ", ".join(f"{_key(key)} = {_quoted(value)}" for key, value in facts.items())
     by = f"\nPARTITIONED BY ({', '.join(fields)})" if fields else ""
     by += f"\nCOMMENT {_quoted(entry.comment)}" if entry.comment is not None else ""
-    text = (
-        f"CREATE TABLE {statement.table} ({columns})\nUSING hudi\nTBLPROPERTIES ({pairs}){by}\nLOCATION '{table.path}'"
-    )
-    return [(text,)]
+    assert statement.table is not None
+    name = ".".join(part if re.fullmatch(r"[A-Za-z_]\w*", part) else quote(part) for part in statement.table.parts)
+    place = _quoted(table.path)
+    return [(f"CREATE TABLE {name} ({columns})\nUSING hudi\nTBLPROPERTIES ({pairs}){by}\nLOCATION {place}",)]
 
 
 def _entry(session: Session, statement: Show, table: Table) -> Entry:

@@ -16,6 +16,7 @@ from pudi.config.sync_options import SyncStrategy
 from pudi.config.table_options import COPY_ON_WRITE, MERGE_ON_READ, TableOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
 from pudi.filegroup.nested import check_none_below
+from pudi.format.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
 from pudi.schema import without_meta_fields
 from pudi.schema.spark_types import arrow_type_of, quote
 from pudi.statement import partitions
@@ -84,7 +85,8 @@ def create_table(session: Session, statement: CreateTable) -> Any:
         kept = {key: value for key, value in options.items() if not _is_kept(key)}
         defined = (*statement.columns, *statement.partitioned_by)
         comments = {column.name.lower(): column.comment for column in defined if column.comment}
-        entry = Entry(known.path, {**others, **kept}, statement.comment, comments)
+        external = statement.location is not None
+        entry = Entry(known.path, {**others, **kept}, statement.comment, comments, is_external=external)
         with session.at(statement.table):
             _name(session, statement.table, known, home, entry)
     return done(session)
@@ -137,7 +139,11 @@ def _properties(given: Mapping[str, str], *, is_named: bool) -> tuple[dict[str, 
             kind = value.strip().lower()
             roles[role] = _KINDS.get(kind, kind)
         elif role is not None:
-            roles[role] = [name.strip() for name in value.split(",") if name.strip()]
+            names = [name.strip() for name in value.split(",") if name.strip()]
+            if roles.setdefault(role, names) != names:
+                raise InvalidArgumentError(
+                    f"table property {key}={value} contradicts {','.join(roles[role])}: drop one"
+                )
         elif key.startswith(KEY_PREFIXES):
             options[key] = value
         else:
@@ -166,6 +172,9 @@ def _created(
     else:
         schema = _schema(session, statement)
     typed = [column for column in statement.partitioned_by if column.type]
+    twice = next((column for column in typed if named(schema.names, column.name) is not None), None)
+    if twice is not None:
+        raise wrong(session.text, twice.at, f"there is a column {twice.name} already: name it without its type")
     schema = pa.schema([*schema, *(_field(session, column) for column in typed)])
     partitions = [_spelt(session, schema, column) for column in statement.partitioned_by]
     if not len(schema):
@@ -248,7 +257,7 @@ def _check_same(session: Session, statement: CreateTable, table: Table, roles: M
 
 
 def drop_table(session: Session, statement: DropTable) -> Any:
-    """Run DROP TABLE: forget the name; with PURGE, or where the table is in the warehouse, its files go too."""
+    """Run DROP TABLE: forget the name; with PURGE, or if the table was made without LOCATION, its files go too."""
     with session.at(statement.table):
         entry = session.entry(statement.table)
         if entry is None:
@@ -261,9 +270,7 @@ def drop_table(session: Session, statement: DropTable) -> Any:
                 f"{statement.table} is one more name of the table at {entry.path}: drop the table by its own name, or "
                 "leave PURGE out"
             )
-        warehouse = session.catalog.warehouse()
-        inside = warehouse is not None and _opened_root(entry.path).startswith(_opened_root(warehouse) + "/")
-        managed = catalogued.is_managed or inside
+        managed = catalogued.is_managed or _is_in_warehouse(session, statement.table, entry)
         if statement.table.path is not None and not statement.purge:
             raise InvalidArgumentError("a path is no name that could be dropped: DROP TABLE … PURGE deletes the table")
         deletes = (statement.purge or (managed and not catalogued.is_view)) and _opened(entry.path) is not None
@@ -287,6 +294,16 @@ def _forget(session: Session, name: TableName, entry: Entry) -> None:
         session.attached.drop(entry.home)
     else:
         session.host.query(Text(f"DROP TABLE {'.'.join(map(quote, name.parts))}", 0), [], [])
+
+
+def _is_in_warehouse(session: Session, name: TableName, entry: Entry) -> bool:
+    """Return whether a table is where CREATE TABLE without LOCATION puts tables, for all that is known of it."""
+    warehouse = session.catalog.warehouse()
+    if warehouse is None or entry.is_external or name.path is not None:
+        return False
+    if isinstance(entry, CataloguedEntry):  # catalogs keep the location of every table
+        return _opened_root(entry.path) == _opened_root(session.catalog.location(name))
+    return _opened_root(entry.path).startswith(_opened_root(warehouse) + "/")
 
 
 def _opened_root(path: str) -> str:
@@ -352,6 +369,8 @@ def _change_type(session: Session, statement: Alter, table: Table) -> None:
     for column in statement.columns:
         with session.at(column.at):
             table.change_type(column.name, _field(session, column).type)
+            if column.after is not None:
+                table.move_column(column.name, column.after)
         _note_comment(session, statement, column.name, column.comment)
 
 
@@ -455,6 +474,9 @@ def create_index(session: Session, statement: CreateIndex) -> Any:
     kind = statement.kind or ("record_index" if of_keys else "secondary_index")
     if kind == "record_index" and statement.name.lower() != kind:
         raise wrong(session.text, statement.table.at, f"an index of the record key is named {kind}, in Hudi too")
+    if kind == "record_index" and statement.columns and not of_keys:
+        of = f"name {', '.join(keys)} or no column" if keys else "name no column"
+        raise wrong(session.text, statement.table.at, f"{kind} is of the record key: {of}")
     with session.at(statement.table):
         if statement.exists_ok and _index(table, statement.name) is not None:
             return done(session)
@@ -470,7 +492,8 @@ def create_index(session: Session, statement: CreateIndex) -> Any:
 def _index(table: Table, name: str) -> str | None:
     """The full name of an index by its name in SQL."""
     known = [info.name for info in table.indexes()]
-    return next((each for each in known if each == name or each.endswith(f"_index_{name}")), None)
+    full = (name, SECONDARY_INDEX_PREFIX + name, EXPRESSION_INDEX_PREFIX + name)
+    return next((each for each in full if each in known), None)
 
 
 def drop_index(session: Session, statement: DropIndex) -> Any:

@@ -139,6 +139,7 @@ class CreateView(Statement):
     Attributes:
         name: the view's name.
         query: the query.
+        columns: the names of its columns; none for those of the query.
         replaces: whether it takes the place of a view that is there.
         is_global: whether other sessions of the application see it.
         cached: whether Spark keeps its rows.
@@ -146,6 +147,7 @@ class CreateView(Statement):
 
     name: str
     query: Text
+    columns: tuple[str, ...] = ()
     replaces: bool = False
     is_global: bool = False
     cached: bool = False

@@ -178,5 +178,9 @@ def test_what_a_query_needs_of_a_table() -> None:
     assert {"a", "b", "c", "d"} <= use.columns
     (star,) = uses_of(Text("SELECT *, count(*) OVER () FROM t", 0), [])
     assert star.columns is None
+    (pivot,) = uses_of(Text("SELECT x FROM t PIVOT (sum(v) FOR k IN ('a' AS x)) WHERE x > 1", 0), [])
+    assert (pivot.columns, pivot.conditions) == (None, ())  # it groups by the columns that it doesn't name
+    (renamed,) = uses_of(Text("SELECT a FROM t AS x(b, a) WHERE a = 1", 0), [])
+    assert (renamed.columns, renamed.conditions) == (None, ())
     with pytest.raises(NotSupportedError, match="constant"):
         uses_of(Text("SELECT * FROM t TIMESTAMP AS OF current_date()", 0), [])

@@ -71,6 +71,11 @@ def _truncate(arguments: Arguments) -> Rows:
 def _fsview(arguments: Arguments, *, latest: bool) -> Rows:
     if arguments.text("max_instant"):
         raise InvalidArgumentError("max_instant: read the files of a moment by Table.files(as_of=…)")
+    procedure = "show_fsview_latest" if latest else "show_fsview_all"
+    for name in ("include_in_flight", "exclude_compaction"):
+        arguments.refuse(procedure, name, False)
+    if latest:
+        arguments.refuse(procedure, "merge", True)
     patterns = [arguments.text(name) for name in (("path_regex", "partition_path") if latest else ("path_regex",))]
     wanted = [pattern for pattern in patterns if pattern not in {"ALL_PARTITIONS", ""}]
     if len(wanted) > 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.functions import table_of
 from pudi.statement.session import Session
 from pudi.table import Table
@@ -52,14 +52,35 @@ class Arguments:
         return "" if value is None else str(value)
 
     def number(self, name: str) -> int:
-        """A number."""
+        """A number that isn't negative.
+
+        Raises:
+            InvalidArgumentError: it's NULL or negative.
+        """
         value = self.values[name]
-        assert isinstance(value, int), name
+        if not isinstance(value, int) or value < 0:
+            raise InvalidArgumentError(f"{name} is {'NULL' if value is None else value}: give a number from 0 on")
         return value
 
     def true(self, name: str) -> bool:
-        """Whether a switch is on."""
-        return bool(self.values[name])
+        """Whether a switch is on.
+
+        Raises:
+            InvalidArgumentError: it's NULL.
+        """
+        value = self.values[name]
+        if value is None:
+            raise InvalidArgumentError(f"{name} is NULL: give TRUE or FALSE")
+        return bool(value)
+
+    def refuse(self, procedure: str, name: str, default: object = None) -> None:
+        """Refuse a parameter that has no effect, unless it says what pudi does.
+
+        Raises:
+            NotSupportedError: it has another value.
+        """
+        if self.values[name.lower()] != default:
+            raise NotSupportedError(f"CALL {procedure} with {name}: leave it out")
 
     @property
     def table(self) -> Table:

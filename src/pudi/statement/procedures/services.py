@@ -27,12 +27,6 @@ def _plans(table: Table, service: str, count: int) -> list[Sequence[object]]:
     return rows
 
 
-def _refuse(arguments: Arguments, procedure: str, name: str, default: object = None) -> None:
-    """Refuse a parameter that has no effect, unless it says what pudi does."""
-    if arguments.values[name.lower()] != default:
-        raise NotSupportedError(f"CALL {procedure} with {name}: leave it out")
-
-
 _SCHEDULE, _EXECUTE, _BOTH = "schedule", "execute", "scheduleandexecute"
 _RUN = {"run": _EXECUTE, "": _BOTH}
 _ALL = 1 << 30
@@ -71,7 +65,7 @@ def _plans_at(table: Table, service: str, instants: Sequence[str]) -> list[Seque
 
 
 def _run_compaction(arguments: Arguments) -> Rows:
-    _refuse(arguments, "run_compaction", "limit")
+    arguments.refuse("run_compaction", "limit")
     table = arguments.table
     check_compactable(table.config, table.path)
     wanted = _wanted(table, "compaction", arguments.text("timestamp"), arguments.text("instants"))
@@ -97,7 +91,7 @@ def _show_compaction(arguments: Arguments) -> Rows:
 
 
 def _run_clustering(arguments: Arguments) -> Rows:
-    _refuse(arguments, "run_clustering", "limit")
+    arguments.refuse("run_clustering", "limit")
     table = arguments.table
     wanted = _wanted(table, "clustering", arguments.text("instants"))
     operation = _operation(arguments, wanted)
@@ -127,7 +121,7 @@ def _shown(rows: Sequence[Sequence[object]], arguments: Arguments) -> Rows:
 
 
 def _run_clean(arguments: Arguments) -> Rows:
-    _refuse(arguments, "run_clean", "schedule_in_line", True)
+    arguments.refuse("run_clean", "schedule_in_line", True)
     table = arguments.table
     options = arguments.options(
         clean_policy=CleanOptions.policy.key,
@@ -151,7 +145,7 @@ def _run_clean(arguments: Arguments) -> Rows:
 
 
 def _show_cleans(arguments: Arguments) -> Rows:
-    _refuse(arguments, "show_cleans", "showArchived", False)
+    arguments.refuse("show_cleans", "showArchived", False)
     table = arguments.table
     rows = []
     for each in [e for e in table.history() if e.action == "clean" and e.state == "completed"]:
@@ -168,7 +162,7 @@ def _show_cleans(arguments: Arguments) -> Rows:
 
 
 def _archive(arguments: Arguments) -> Rows:
-    _refuse(arguments, "archive_commits", "enable_metadata", True)
+    arguments.refuse("archive_commits", "enable_metadata", True)
     options = {
         ArchiveOptions.keep_min_commits.key: str(arguments.values["min_commits"]),
         ArchiveOptions.keep_max_commits.key: str(arguments.values["max_commits"]),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 from sqlglot.dialects import Spark
 
+from pudi.statement.names import EXPLAIN
 from pudi.statement.translate.casts import JAVA_TEXT
 from pudi.statement.translate.parser import SparkSql
 from pudi.statement.translate.query import Describe, Queries
@@ -14,8 +13,6 @@ from pudi.statement.translate.scope import Columns
 from pudi.statement.translate.values import REFUSED, refused
 
 __all__ = ["JAVA_TEXT", "REFUSED", "Columns", "Describe", "refused", "translate"]
-
-_EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)
 
 
 def translate(sql: str, describe: Describe) -> tuple[str, Columns | None]:
@@ -26,24 +23,26 @@ def translate(sql: str, describe: Describe) -> tuple[str, Columns | None]:
         describe: tells the columns of tables.
 
     Returns:
-        The statement in DuckDB's SQL, and its columns; None of a statement that is no query, which only changes its
-        dialect.
+        The statement in DuckDB's SQL, and its columns; None of a statement that is no query: it only changes its
+        dialect, but for the query of CREATE TABLE and CREATE VIEW.
 
     Raises:
         sqlglot.errors.SqlglotError: it's no SQL.
         InvalidArgumentError: it names no column, or a function gets what Spark doesn't take either.
         NotSupportedError: a part has no translation with Spark's meaning.
     """
-    explained = _EXPLAIN.match(sql)
+    explained = EXPLAIN.match(sql)
     trees = SparkSql().parse(sql[explained.end() :] if explained else sql)
     tree = trees[0] if trees else None
-    if not isinstance(tree, exp.Query | exp.Values):
+    defines = isinstance(tree, exp.Create)
+    query = tree.expression if isinstance(tree, exp.Create) else tree
+    if tree is None or not isinstance(query, exp.Query | exp.Values):
         other = Spark().parse(sql)[0]
         return ("" if other is None else other.sql(dialect="duckdb")), None
-    holder = exp.Subquery(this=tree)  # a query may be replaced by one around it
+    holder = tree if defines else exp.Subquery(this=query)  # a query may be replaced by one around it
     try:
-        columns = Queries(describe).query(tree)
+        columns = Queries(describe).query(query)
     except RecursionError:
         raise refused("a query that is nested this deeply") from None
-    made = holder.this.sql(dialect="duckdb")
-    return (f"EXPLAIN {made}", None) if explained else (made, columns)
+    made = (holder if defines else holder.this).sql(dialect="duckdb")
+    return (f"EXPLAIN {made}", None) if explained else (made, None if defines else columns)

@@ -169,6 +169,8 @@ class Expressions:
         return numbers.arithmetic(_ARITHMETIC[type(node)], *self._sides(node))
 
     def _bitwise(self, node: _Node) -> Value:
+        if _BINDING.get(type(node.this), 3) < _BINDING[type(node)]:  # sqlglot reads them from left to right
+            raise refused(node.sql("spark"), _PARENTHESES)
         return numbers.bitwise(_BITWISE[type(node)], *self._sides(node))
 
     def _inverted(self, node: _Node) -> Value:
@@ -183,9 +185,13 @@ class Expressions:
         return numbers.negated(self.value(node.this))
 
     def _joined(self, node: _Node) -> Value:
+        if type(node.this) in _BINDING or isinstance(node.expression, exp.Add | exp.Sub):
+            raise refused(node.sql("spark"), _PARENTHESES)
         return texts.TEXTS["concat"]("||", self._sides(node))
 
     def _compared(self, node: _Node) -> Value:
+        if type(node.expression) in _COMPARISONS:  # Spark compares from left to right
+            raise refused(node.sql("spark"), _PARENTHESES)
         return equal(*self._sides(node), _COMPARISONS[type(node)])
 
     def _connected(self, node: _Node) -> Value:
@@ -460,6 +466,9 @@ def number(digits: str) -> Value:
 
 _ARITHMETIC: Mapping[type, str] = {exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}
 _BITWISE: Mapping[type, str] = {exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^"}
+_BINDING: Mapping[type, int] = {exp.BitwiseOr: 0, exp.BitwiseXor: 1, exp.BitwiseAnd: 2}
+"""Order in which Spark binds them, the tightest last."""
+_PARENTHESES = "write parentheses, since engines bind these operators differently"
 _COMPARISONS: Mapping[type, str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",

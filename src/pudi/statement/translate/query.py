@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from pudi.errors import InvalidArgumentError
 from pudi.statement.translate import kinds
 from pudi.statement.translate.casts import cast
 from pudi.statement.translate.expressions import Expressions
@@ -372,9 +373,9 @@ def _renamed(node: _Node, columns: Columns) -> Columns:
     names = [each.name for each in (alias.args.get("columns") or ())] if isinstance(alias, exp.TableAlias) else []
     if not names:
         return columns
-    if len(names) > len(columns):
-        raise misfit(f"{len(names)} names for {len(columns)} columns")
-    return [*zip(names, (kind for _, kind in columns), strict=False), *columns[len(names) :]]
+    if len(names) != len(columns):
+        raise InvalidArgumentError(f"SQL: there are {len(names)} names for {len(columns)} columns: name all of them")
+    return list(zip(names, (kind for _, kind in columns), strict=True))
 
 
 def _star(node: _Node, scope: Scope) -> list[tuple[str, Value]] | None:
