@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from struct import Struct
 from typing import Any, TypeVar
 
@@ -33,6 +33,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SHORT, _FLOAT, _DOUBLE = Struct(">h"), Struct(">f"), Struct(">d")
 _MOST_DIGITS = 76
 """Most digits that a decimal column can have."""
+_MOST_BYTES = 32
+"""Most bytes of its unscaled number: to make a decimal of a million bytes takes minutes."""
+_EXACT = Context(prec=80)
+"""Keeps all digits of such a number; Python's default context rounds to 28."""
 
 
 _Moment = TypeVar("_Moment", date, datetime)
@@ -271,15 +275,18 @@ class _Reader:
         return layout.unpack(self._take(layout.size))[0]
 
     def integer(self) -> int:
-        """Read a BigInteger."""
-        return int.from_bytes(self._take(self.read_varint() - 1), "big", signed=True)
+        """Read a BigInteger that a decimal column can hold."""
+        length = self.read_varint() - 1
+        if length > _MOST_BYTES:
+            raise BadKryo(f"a number has {length} bytes")
+        return int.from_bytes(self._take(length), "big", signed=True)
 
     def decimal(self) -> Decimal:
         """Read a BigDecimal."""
         unscaled, scale = self.integer(), self.signed()
         if not 0 <= scale <= _MOST_DIGITS:
             raise BadKryo(f"a decimal has scale {scale}")
-        return Decimal(unscaled).scaleb(-scale)
+        return Decimal(unscaled).scaleb(-scale, _EXACT)
 
     def day(self) -> date:
         """Read a LocalDate."""

@@ -77,6 +77,34 @@ def test_ordering_values(release: str, name: str, kind: pa.DataType, expected: l
     assert found.unconditional.tolist() == [value is None for value in expected]
 
 
+def big_decimal(unscaled: int, scale: int) -> bytes:
+    raw = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    length = len(raw) + 1
+    return (bytes([length]) if length < 128 else bytes([length & 127 | 128, length >> 7])) + raw + bytes([2 * scale])
+
+
+def with_decimal(release: str, unscaled: int, scale: int) -> LogBlock:
+    """The block of two decimals, the first one replaced."""
+    payload = base64.b64decode(SAMPLES[release]["decimal"]).replace(big_decimal(12340, 3), big_decimal(unscaled, scale))
+    return block(struct.pack(">ii", 2, len(payload)) + payload)
+
+
+@pytest.mark.parametrize("release", NEWER)
+@pytest.mark.parametrize("unscaled", [10**38 - 1, 1 - 10**38, 12345678901234567890123456789012345678, 10**28 + 1, 0])
+def test_decimals_keep_all_digits(release: str, unscaled: int) -> None:
+    """Python's own context keeps 28, so that of two versions of a record the older one could win."""
+    kind = pa.decimal128(38, 3)
+    found = decode_deletes(with_decimal(release, unscaled, 3), [kind])
+    assert found.ordering[0].to_pylist()[0] == decimal.Decimal(f"{unscaled}E-3")
+
+
+@pytest.mark.parametrize("release", NEWER)
+@pytest.mark.parametrize("digits", [39, 76, 90, 200])
+def test_decimals_of_more_digits_than_the_column_are_refused(release: str, digits: int) -> None:
+    with pytest.raises(CorruptError, match=r"an ordering value is no decimal128|a number has \d+ bytes"):
+        decode_deletes(with_decimal(release, 10**digits - 1, 3), [pa.decimal128(38, 3)])
+
+
 @pytest.mark.parametrize("release", NEWER)
 @pytest.mark.parametrize("unit", ["ms", "us"])
 def test_timestamps(release: str, unit: str) -> None:
