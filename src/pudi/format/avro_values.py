@@ -234,7 +234,8 @@ class Number:
             if np.any(narrow != values):
                 raise BadAvro("an int has more than 32 bits")
             return pa.array(narrow).view(self.kind)
-        if self.scale != 1 and len(values) and np.abs(values).max() > 2**63 // self.scale - 1:
+        most = 2**63 // self.scale - 1
+        if self.scale != 1 and np.any((values < -most) | (values > most)):
             raise BadAvro("a timestamp is out of range")
         return pa.array(values * self.scale).view(self.kind)
 

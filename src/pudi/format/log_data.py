@@ -201,7 +201,7 @@ def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
     """Return the start and end of each record in the content of an Avro block.
 
     Raises:
-        CorruptError: the records are more or longer than the content.
+        CorruptError: the records don't fill the content, or are longer: a changed count would otherwise lose records.
     """
     content = block.content
     if len(content) < _PREFIX:
@@ -214,6 +214,8 @@ def record_spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
     places = _starts(content, count)
     if places is None:
         raise block.corrupt("ends within a record")
+    if places[-1] - _INT.size != len(content):
+        raise block.corrupt(f"has bytes behind the {count} records that it states")
     return places[:-1], places[1:] - _INT.size
 
 

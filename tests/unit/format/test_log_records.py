@@ -8,6 +8,7 @@ import io
 import json
 import math
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import fastavro
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, NotSupportedError, SchemaError
 from pudi.format.log_block import BlockKind, Header, LogBlock
-from pudi.format.log_data import decode_data, encode_avro, encode_parquet
+from pudi.format.log_data import decode_data, decode_in_parts, encode_avro, encode_parquet
 from pudi.schema import arrow_to_avro
 
 UTC = datetime.timezone.utc
@@ -148,6 +149,17 @@ def test_types_that_pudi_does_not_make_itself(name: str) -> None:
     assert encode_avro(found, schema) == content
 
 
+@pytest.mark.parametrize("kind", ["timestamp-millis", "local-timestamp-millis"])
+@pytest.mark.parametrize("millis", [-(2**63), -(2**63) + 1, 2**63 - 1, 2**63 // 1000 + 1, -(2**63) // 1000 - 1])
+def test_milliseconds_beyond_all_times_are_corrupt(kind: str, millis: int) -> None:
+    """In microseconds the least long would be 1970."""
+    fields = [{"name": "c", "type": {"type": "long", "logicalType": kind}}]
+    plain = json.dumps({"type": "record", "name": "t", "fields": [{"name": "c", "type": "long"}]})
+    content = by_fastavro([{"c": millis}], plain)
+    with pytest.raises(CorruptError, match="a timestamp is out of range"):
+        decode_data(block(content, json.dumps({"type": "record", "name": "t", "fields": fields})))
+
+
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_numbers_of_every_length(numbers: list[int]) -> None:
     edges = [sign * 2**bits + step for bits in range(0, 63, 7) for sign in (1, -1) for step in (-1, 0, 1)]
@@ -213,10 +225,13 @@ def test_any_bytes_are_no_crash(junk: bytes, count: int) -> None:
         return
 
 
-@pytest.mark.parametrize("count", [-1, 2**31 - 1, 4])
-def test_a_count_of_records_is_not_believed(count: int) -> None:
+@pytest.mark.parametrize("read", [decode_data, lambda found: list(decode_in_parts(found, None, 4))])
+@pytest.mark.parametrize("count", [-1, 0, 1, 2, 2**31 - 1, 4])
+def test_a_count_of_records_is_not_believed(count: int, read: Callable[[LogBlock], object]) -> None:
+    """One that is too small would lose records without a word."""
     with pytest.raises(CorruptError, match=r"records|within a record"):
-        decode_data(block(struct.pack(">ii", 3, count) + WHOLE[8:]))
+        read(block(struct.pack(">ii", 3, count) + WHOLE[8:]))
+    read(block(struct.pack(">ii", 3, 3) + WHOLE[8:]))
 
 
 @pytest.mark.parametrize("length", [2**60, -1, -(2**62)])
