@@ -185,12 +185,16 @@ def decode_children(text: str, *, path: str | None = None) -> tuple[ChildNode, .
 def _child(node: Mapping[str, Any]) -> ChildNode:
     value, tag = node["value"], NodeTag(node["tag"])
     prefix = None if tag is NodeTag.DELETE else node["fileIdPrefix"]
-    named = prefix is None or (isinstance(prefix, str) and _PREFIX.fullmatch(prefix))
-    if tag is NodeTag.NORMAL or not isinstance(value, int) or not 0 <= value <= MOST_HASH or not named:
-        raise ValueError(f"a node {value!r} that changes nothing, or has no file id")
-    if tag is NodeTag.REPLACE and prefix is None:
-        raise ValueError(f"node {value} without file id")
+    if tag is NodeTag.NORMAL or not isinstance(value, int) or not 0 <= value <= MOST_HASH:
+        raise ValueError(f"a node {value!r} that changes nothing")
+    if tag is NodeTag.REPLACE and not _is_prefix(prefix):
+        raise ValueError(f"node {value} without a file id: {prefix!r:.80}")
     return ChildNode(value, prefix, tag)
+
+
+def _is_prefix(text: object) -> bool:
+    """Return whether file ids can begin with a text: readers would pass over files of other names."""
+    return isinstance(text, str) and _PREFIX.fullmatch(text) is not None
 
 
 def _nodes_json(nodes: Iterable[tuple[int, str | None, NodeTag]], indent: str) -> str:
@@ -218,7 +222,7 @@ def decode_ring(data: bytes, *, path: str | None = None) -> Ring:
         nodes = sorted((node["value"], node["fileIdPrefix"], node.get("tag")) for node in said["nodes"])
         sequence, initial = int(said.get("seqNo") or 0), int(said.get("numBuckets") or 0)
         fits = all(
-            isinstance(v, int) and 0 <= v <= MOST_HASH and isinstance(p, str) and tag == NodeTag.NORMAL.value
+            isinstance(v, int) and 0 <= v <= MOST_HASH and _is_prefix(p) and tag == NodeTag.NORMAL.value
             for v, p, tag in nodes
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -261,7 +261,7 @@ class LogFileName:
     cdc: bool = False
 
     def __post_init__(self) -> None:
-        if _LOG_FILE.fullmatch(self.name) is None:
+        if "_" in self.file_id or _LOG_FILE.fullmatch(self.name) is None:  # the first one ends the id for readers
             raise InvalidArgumentError(f"{self.name!r} can't name a log file")
 
     @property

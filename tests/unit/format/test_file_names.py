@@ -284,6 +284,8 @@ def test_names_that_would_not_come_back_are_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         BaseFileName("a_b", "0-0-0", T)
     with pytest.raises(InvalidArgumentError):
+        LogFileName("a_b", T, 1, "0-0-0")
+    with pytest.raises(InvalidArgumentError):
         LogFileName("a", T, 1, None, cdc=True)
     with pytest.raises(InvalidArgumentError):
         new_file_id("../x", 0)

@@ -105,6 +105,15 @@ def test_nodes_that_are_none_are_refused(nodes: Any) -> None:
         decode_children(nodes if isinstance(nodes, str) else json.dumps(nodes))
 
 
+@pytest.mark.parametrize("prefix", ["../a", "a/b", "a_b", "a.b", "", None, 7])
+def test_a_ring_names_no_file_ids_that_readers_would_miss(prefix: Any) -> None:
+    """Of a log file of bucket `a_b` readers would take `a` for the file group, and pass it over."""
+    whole = json.loads(encode_ring("p", Ring((10, MOST_HASH), ("a", "b"))))
+    whole["nodes"][0]["fileIdPrefix"] = prefix
+    with pytest.raises(CorruptError, match="hashing metadata"):
+        decode_ring(json.dumps(whole).encode())
+
+
 def test_what_a_ring_does_not_have_is_not_deleted() -> None:
     gone, made = ChildNode(3, None, NodeTag.DELETE), ChildNode(10, "x", NodeTag.REPLACE)
     with pytest.raises(CorruptError, match="isn't there"):
