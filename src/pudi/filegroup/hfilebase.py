@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.errors import CorruptError
+from pudi.errors import CorruptError, naming
 from pudi.filegroup.basefile import corrupt_file, stored_columns
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
@@ -59,8 +59,9 @@ class HFileBaseReader:
 
     @property
     def schema(self) -> pa.Schema:
-        """The file's columns."""
-        return avro_to_arrow(self._avro)
+        """The file's columns; raises as `avro_to_arrow`."""
+        with naming(self._base.path, self._storage.root):
+            return avro_to_arrow(self._avro)
 
     def group_rows(self, group: int) -> int:
         """Number of records in the one group."""

@@ -197,7 +197,7 @@ class OrcFileReader:
 
     def group_rows(self, group: int) -> int:
         """Number of rows in a stripe."""
-        return int(self._file.read_stripe(group, columns=self._schema.names[:1]).num_rows)
+        return self._tail.stripes[group].rows
 
     def key_range(self) -> tuple[str, str] | None:
         """Return the least and greatest record key, by its writer's order; None if the file doesn't say."""
@@ -331,7 +331,7 @@ class OrcFileReader:
     def _check_map_keys(self) -> None:
         try:
             damaged = any(has_null_keys(each, self._tail) for each in self._stripe_footers())
-        except OSError as error:
+        except (CorruptError, OSError) as error:
             raise self.corrupt(error) from error
         if damaged:
             raise self.corrupt("it has maps with keys that are null")

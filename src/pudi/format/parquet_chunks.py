@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.format.thrift_compact import BINARY, I32, I64, LIST, STRUCT, Items, Struct, decode_struct, encode_struct
 
 MAGIC: Final = b"PAR1"
@@ -150,19 +150,24 @@ def decode_footer(data: bytes, file_bytes: int, *, path: str | None = None) -> P
         NotMovableError: columns are encrypted or in other files.
         CorruptError: it is not a footer, or chunks have impossible positions.
     """
+    with naming(path):
+        return _footer(data, file_bytes - FOOTER_TAIL - len(data))
+
+
+def _footer(data: bytes, most: int) -> ParquetFooter:
+    """Parse a footer; `most` is its offset."""
     fields, _ = decode_struct(data)
-    most = file_bytes - FOOTER_TAIL - len(data)
     try:
         if 8 in fields:
-            raise NotMovableError("columns are encrypted", path=path)
-        groups = tuple(_row_group(group, most, path) for group in _structs(fields, 4))
-        leaves = _leaves(_structs(fields, 2), path)
+            raise NotMovableError("columns are encrypted")
+        groups = tuple(_row_group(group, most) for group in _structs(fields, 4))
+        leaves = _leaves(_structs(fields, 2))
         if any([chunk.path for chunk in group.chunks] != leaves for group in groups):
-            raise CorruptError("a row group doesn't have the columns that its Parquet file says", path=path)
+            raise CorruptError("a row group doesn't have the columns that its Parquet file says")
         if sum(group.num_rows for group in groups) != _number_of(fields, 3, I64):
-            raise CorruptError("row groups of a Parquet file don't have the rows that the file says", path=path)
+            raise CorruptError("row groups of a Parquet file don't have the rows that the file says")
     except KeyError as error:
-        raise CorruptError(f"a Parquet footer lacks field {error}", path=path) from None
+        raise CorruptError(f"a Parquet footer lacks field {error}") from None
     return ParquetFooter(fields, groups)
 
 
@@ -194,29 +199,34 @@ def check_pages(chunk: ColumnChunk, content: bytes, *, path: str | None = None) 
         CorruptError: they differ from the footer, or a page differs from its checksum.
         NotMovableError: a page has a type that pudi does not copy.
     """
+    with naming(path):
+        _check_pages(chunk, content)
+
+
+def _check_pages(chunk: ColumnChunk, content: bytes) -> None:
     name = ".".join(chunk.path)
     at = values = 0
     view = memoryview(content)
     if len(content) != chunk.length:
-        raise CorruptError(f"column {name}: {len(content)} of {chunk.length} bytes are there", path=path)
+        raise CorruptError(f"column {name}: {len(content)} of {chunk.length} bytes are there")
     while at < len(content):
         header, at = decode_struct(content, at)
         try:
             kind, size = _number_of(header, 1, I32), _number_of(header, 3, I32)
             if kind not in _PAGES:
-                raise NotMovableError(f"column {name}: a page of kind {kind}", path=path)
+                raise NotMovableError(f"column {name}: a page of kind {kind}")
             count = _number_of(_struct_of(header, _PAGES[kind]), 1, I32)
             checksum = _number_of(header, 4, I32) if 4 in header else None
         except KeyError as error:
-            raise CorruptError(f"column {name}: a page header lacks field {error}", path=path) from None
+            raise CorruptError(f"column {name}: a page header lacks field {error}") from None
         if count < 0 or not 0 <= size <= len(content) - at:
-            raise CorruptError(f"column {name}: a page of {size} bytes, {len(content) - at} are left", path=path)
+            raise CorruptError(f"column {name}: a page of {size} bytes, {len(content) - at} are left")
         if checksum is not None and zlib.crc32(view[at : at + size]) != checksum & 0xFFFFFFFF:
-            raise CorruptError(f"column {name}: a page isn't what its checksum says", path=path)
+            raise CorruptError(f"column {name}: a page isn't what its checksum says")
         at += size
         values += 0 if kind == _DICTIONARY_PAGE else count
     if values != chunk.metadata[5][1]:
-        raise CorruptError(f"column {name}: {values} of {chunk.metadata[5][1]} values are there", path=path)
+        raise CorruptError(f"column {name}: {values} of {chunk.metadata[5][1]} values are there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,51 +290,51 @@ def _moved(chunk: ColumnChunk, start: int) -> Struct:
     return fields
 
 
-def _row_group(group: Struct, most: int, path: str | None) -> RowGroup:
+def _row_group(group: Struct, most: int) -> RowGroup:
     rows = _number_of(group, 3, I64)
     if rows < 0:
-        raise CorruptError(f"a row group of {rows} rows", path=path)
-    return RowGroup(rows, tuple(_column_chunk(column, most, path) for column in _structs(group, 1)))
+        raise CorruptError(f"a row group of {rows} rows")
+    return RowGroup(rows, tuple(_column_chunk(column, most) for column in _structs(group, 1)))
 
 
-def _column_chunk(column: Struct, most: int, path: str | None) -> ColumnChunk:
+def _column_chunk(column: Struct, most: int) -> ColumnChunk:
     """Return a column chunk; `most` is the offset of the footer."""
     if 8 in column or 9 in column:
-        raise NotMovableError("columns are encrypted", path=path)
+        raise NotMovableError("columns are encrypted")
     if column.get(1, (0, b""))[1]:
-        raise NotMovableError("columns lie in other files", path=path)
+        raise NotMovableError("columns lie in other files")
     if 3 not in column:
-        raise NotMovableError("the footer doesn't have what is known of a column", path=path)
+        raise NotMovableError("the footer doesn't have what is known of a column")
     metadata = _struct_of(column, 3)
     _number_of(metadata, 4, I32)
     length, start, values = _number_of(metadata, 7, I64), _number_of(metadata, 9, I64), _number_of(metadata, 5, I64)
     if min(length, values, _number_of(metadata, 6, I64)) < 0 or _list(metadata, 3, BINARY) == []:
-        raise CorruptError("what a footer says of a column can't be", path=path)
+        raise CorruptError("what a footer says of a column can't be")
     for page in _list(metadata, 13, STRUCT) if 13 in metadata else []:
         _number_of(page, 1, I32)
         _number_of(page, 2, I32)
     if not length and not values:  # of a row group without rows, whose positions mean nothing
-        raise NotMovableError("a row group has no rows", path=path)
+        raise NotMovableError("a row group has no rows")
     if 10 in metadata:
-        raise NotMovableError("a column has an index page", path=path)
+        raise NotMovableError("a column has an index page")
     if 11 in metadata:
         dictionary = _number_of(metadata, 11, I64)
         if not len(MAGIC) <= dictionary < start < dictionary + length:  # some writers write 0 for none
-            raise NotMovableError(f"a dictionary at {dictionary}, its data at {start}", path=path)
+            raise NotMovableError(f"a dictionary at {dictionary}, its data at {start}")
         start = dictionary
     if start < len(MAGIC) or start + length > most:
-        raise CorruptError(f"{length} bytes of a column at {start}: the footer begins at {most}", path=path)
+        raise CorruptError(f"{length} bytes of a column at {start}: the footer begins at {most}")
     return ColumnChunk(metadata, start, length)
 
 
-def _leaves(schema: Sequence[Struct], path: str | None) -> list[tuple[str, ...]]:
+def _leaves(schema: Sequence[Struct]) -> list[tuple[str, ...]]:
     """Return the paths of leaf columns; in the schema parents precede their children."""
     leaves: list[tuple[str, ...]] = []
     open_parents: list[tuple[tuple[str, ...], int]] = []
     for element in schema:
         name = element[4][1]
         if not isinstance(name, bytes):
-            raise CorruptError("a column's name is text", path=path)
+            raise CorruptError("a column's name is no text")
         parents: tuple[str, ...] = ()
         while open_parents and not open_parents[-1][1]:
             open_parents.pop()

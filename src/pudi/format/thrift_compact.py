@@ -121,7 +121,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """Encode the value of a struct's field of any type except a boolean, whose type is its value."""
+    """Decode a value; of a struct's field any but a boolean, whose type is its value."""
     if kind in (I16, I32, I64):
         return _integer(data, at)
     if kind == BINARY:
@@ -186,7 +186,7 @@ def _check_room(data: bytes, at: int, length: int) -> None:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Encode an unsigned number, seven bits per byte."""
+    """Decode an unsigned number, seven bits per byte."""
     value = shift = 0
     while True:
         byte = data[at]

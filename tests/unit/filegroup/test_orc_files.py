@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from pudi.errors import CorruptError, NotSupportedError
+from pudi.errors import CorruptError, NotSupportedError, PudiError
 from pudi.filegroup import BaseFile, FileOptions, OrcFileReader, OrcOptions, open_base_file
 from pudi.format import BaseFileName
+from pudi.format.orc_tail import decode_tail
 from pudi.storage import open_storage
 
 OF_JAVA = Path(__file__).parents[1] / "format" / "orc_files"
@@ -55,6 +57,26 @@ def test_damage_is_told(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-3])
     with pytest.raises(CorruptError, match="can't be read"):
         open_base_file(storage, BaseFile("", base.name, file.stat().st_size)).read()
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda reader: reader.read(["m"]), lambda reader: reader.group_rows(0)], ids=["maps", "group_rows"]
+)
+def test_damaged_stripe_footers_are_told_by_name(tmp_path: Path, ask: Callable[[OrcFileReader], object]) -> None:
+    storage = open_storage(str(tmp_path))
+    base = _base(tmp_path, pa.table({"id": ["a"], "m": pa.array([[("x", 1)]], pa.map_(pa.string(), pa.int64()))}))
+    file, whole = tmp_path / base.path, (tmp_path / base.path).read_bytes()
+    tail = decode_tail(whole, len(whole))
+    begin = tail.stripes[0].start + tail.stripes[0].body
+    for place in range(begin, begin + tail.stripes[0].footer):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            ask(OrcFileReader(storage, base))
+        except PudiError as error:
+            assert error.path == base.path
+    file.write_bytes(whole)
+    assert OrcFileReader(storage, base).group_rows(0) == 1
+    assert OrcFileReader(storage, base).read(["m"])["m"].to_pylist() == [[("x", 1)]]
 
 
 @pytest.mark.parametrize(
