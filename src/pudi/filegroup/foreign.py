@@ -31,7 +31,7 @@ from pudi.format.parquet_chunks import (
 )
 from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.schema import RECORD_KEY
-from pudi.storage import open_input, prefetch
+from pudi.storage import open_input
 
 _READABLE: Final = {CODECS[name] for name in ("uncompressed", "snappy", "gzip", "zstd")}
 """Codecs that every reader of Hudi tables has."""
@@ -136,7 +136,6 @@ class ForeignFile:
     def read_bytes(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return byte ranges `(start, length)`; raises `CorruptError`."""
         try:
-            prefetch(self._source, ranges)
             return read_ranges(self._source, ranges)
         except OSError as error:
             raise self.corrupt(error) from error

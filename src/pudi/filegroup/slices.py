@@ -73,8 +73,8 @@ class BaseFile(_DataFile[BaseFileName]):
             keys: see `BaseFile`.
 
         Raises:
-            NotSupportedError: a data file of a kind that this release can't read: a log file, or a base file in another
-                format than Parquet and ORC. Passing it over would lose rows.
+            NotSupportedError: a log file, or a base file that is neither Parquet nor ORC nor HFile: to pass it over
+                would lose rows.
         """
         name = info.path.rpartition("/")[2]
         parsed = parse_data_file(name)

@@ -109,7 +109,7 @@ def unmarked_files(storage: Storage, instant: str, layout: Layout) -> list[str]:
         layout: of the timeline.
     """
     found = []
-    for info in _base_files(storage):
+    for info in _table_files(storage):
         name = parse_data_file(info.path.rpartition("/")[2])
         if (
             name is not None
@@ -129,7 +129,7 @@ def unmarked_logs(store: TimelineStore, instant: str) -> list[str]:
     """
     if store.rules.logs_name_their_commit:
         return []
-    listed = ((info.path.rpartition("/")[0], info) for info in _base_files(store.storage))
+    listed = ((info.path.rpartition("/")[0], info) for info in _table_files(store.storage))
     logs = {log.path: log for log in (LogFile.of(folder, info) for folder, info in listed) if log is not None}
     sizes = stated_sizes(store, store.load(), logs.values()) if logs else {}
     return [
@@ -147,7 +147,8 @@ def _may_hold(storage: Storage, log: LogFile, instant: str) -> bool:
     return not blocks or any(block.instant == instant and block.kind is not BlockKind.COMMAND for block in blocks)
 
 
-def _base_files(storage: Storage) -> Iterator[FileInfo]:
+def _table_files(storage: Storage) -> Iterator[FileInfo]:
+    """Yield the files below the table's root, without other tables and Hudi's own folder; on local disks only."""
     if local_path(storage, HOODIE_DIR) is None:
         return
     files, folders = storage.list_dir("")

@@ -182,7 +182,7 @@ class FileSystemView:
     def _compacting(self) -> Mapping[tuple[str, str], str]:
         """Below version 8, where it decides about names of log files, the pending compaction of each file group.
 
-        Writers refuse plans that can't be read (`action.write`); readers need none.
+        Writers refuse plans that can't be read; readers need none.
         """
         return known_compactions(self._store, self._timeline)[0] if self._timeline.rules.logs_name_their_slice else {}
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, cause_text
-from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, bad_bytes, bad_schema, encode_avro_file, parse_record_schema
 from pudi.format.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
     COMMIT_METADATA,
     COMPACTION_PLAN,
+    INDEX_COMMIT_METADATA,
     NAMESPACE,
     REPLACE_COMMIT_METADATA,
     REQUESTED_REPLACE_METADATA,
@@ -58,21 +58,6 @@ else:
     fastavro = lazy_module("fastavro")
 
 _VERSION = field("version", ["int", "null"], default=1)
-
-_INDEX_PARTITION = record(
-    "HoodieIndexPartitionInfo",
-    _VERSION,
-    optional("metadataPartitionPath", STRING),
-    optional("indexUptoInstant", STRING),
-    optional("extraMetadata", mapping(STRING)),
-)
-
-_INDEX = record(
-    "HoodieIndexCommitMetadata",
-    _VERSION,
-    optional("operationType", STRING),
-    optional("indexPartitionInfos", array(_INDEX_PARTITION)),
-)
 
 _COMPACTION_STAT = record(
     "HoodieCompactionWriteStat",
@@ -121,7 +106,7 @@ def _entry_schema() -> Schema:
         optional("hoodieReplaceCommitMetadata", REPLACE_COMMIT_METADATA),
         optional("hoodieRequestedReplaceMetadata", REQUESTED_REPLACE_METADATA),
         optional("HoodieInflightReplaceMetadata", COMMIT_METADATA),
-        optional("hoodieIndexCommitMetadata", _INDEX),
+        optional("hoodieIndexCommitMetadata", INDEX_COMMIT_METADATA),
         optional("stateTransitionTime", STRING),
     )
     made: Schema = _named_once(record("HoodieArchivedMetaEntry", *fields), set())
@@ -175,8 +160,8 @@ class ArchivedEntry:
     record: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
 
     @property
-    def read_commit_metadata(self) -> CommitMetadata:
-        """Return the commit metadata; empty if the entry is not a completed write.
+    def commit_metadata(self) -> CommitMetadata:
+        """The commit metadata; empty if the entry is not a completed write.
 
         Raises:
             CorruptError: the entry's schema isn't that of commit metadata.
@@ -191,7 +176,7 @@ class ArchivedEntry:
 
     @property
     def clean_metadata(self) -> Mapping[str, Any]:
-        """Return the metadata of a completed clean under Avro's field names; empty for other actions."""
+        """The metadata of a completed clean under Avro's field names; empty for other actions."""
         return self.record.get("hoodieCleanMetadata") or {}
 
     @property
@@ -249,13 +234,7 @@ def _entry(record: Any) -> ArchivedEntry | None:
 _INT = Struct(">i")
 _ENTRY_SCHEMA, _ROW_SCHEMA = RecordSchema.of(ARCHIVED_ENTRY), RecordSchema.of(HISTORY_ROW)
 _WITHOUT_REPLACES = frozenset({Action.COMMIT, Action.DELTACOMMIT})
-_COMPLETED = {
-    Action.REPLACECOMMIT: "hoodieReplaceCommitMetadata",
-    Action.CLEAN: "hoodieCleanMetadata",
-    Action.ROLLBACK: "hoodieRollbackMetadata",
-    Action.SAVEPOINT: "hoodieSavePointMetadata",
-    Action.INDEXING: "hoodieIndexCommitMetadata",
-}
+_COMPLETED = {Action.REPLACECOMMIT: "hoodieReplaceCommitMetadata", **_CONTENTS}
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -339,13 +318,13 @@ def encode_history_table(table: pa.Table) -> bytes:
 
 _COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _FIELD_SCHEMAS = {
-    "hoodieCleanMetadata": avro_schemas.CLEAN_METADATA,
-    "hoodieCleanerPlan": avro_schemas.CLEANER_PLAN,
-    "hoodieRollbackMetadata": avro_schemas.ROLLBACK_METADATA,
-    "hoodieSavePointMetadata": avro_schemas.SAVEPOINT_METADATA,
-    "hoodieCompactionPlan": avro_schemas.COMPACTION_PLAN,
-    "hoodieRequestedReplaceMetadata": avro_schemas.REQUESTED_REPLACE_METADATA,
-    "hoodieIndexCommitMetadata": avro_schemas.INDEX_COMMIT_METADATA,
+    "hoodieCleanMetadata": CLEAN_METADATA,
+    "hoodieCleanerPlan": CLEANER_PLAN,
+    "hoodieRollbackMetadata": ROLLBACK_METADATA,
+    "hoodieSavePointMetadata": SAVEPOINT_METADATA,
+    "hoodieCompactionPlan": COMPACTION_PLAN,
+    "hoodieRequestedReplaceMetadata": REQUESTED_REPLACE_METADATA,
+    "hoodieIndexCommitMetadata": INDEX_COMMIT_METADATA,
 }
 _COMMIT_FIELDS = frozenset({"hoodieCommitMetadata", "hoodieReplaceCommitMetadata", "HoodieInflightReplaceMetadata"})
 _PLANS = {

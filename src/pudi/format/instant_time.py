@@ -14,10 +14,6 @@ TimelineZone = Literal["UTC", "LOCAL"]
 
 INIT_INSTANT = "00000000000000"
 """Reserved: older than any instant."""
-METADATA_BOOTSTRAP_INSTANT = "00000000000001"
-"""Reserved: a bootstrap of metadata only."""
-FULL_BOOTSTRAP_INSTANT = "00000000000002"
-"""Reserved: a full bootstrap."""
 
 _INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3}(?:[0-9]{3})?)?")
 _FIELDS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:([0-9]{3})[0-9]*)?")
@@ -30,23 +26,6 @@ def is_instant_time(text: str) -> bool:
     The reserved instants and those of a new metadata table are no dates but have the shape.
     """
     return _INSTANT_TIME.fullmatch(text) is not None
-
-
-def check_instant_time(text: str) -> str:
-    """Give `text` back when it is an instant time.
-
-    Raises:
-        InvalidArgumentError: it is not 17 (or 14) digits.
-    """
-    if not is_instant_time(text):
-        raise _not_an_instant(text)
-    return text
-
-
-def _not_an_instant(text: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{text!r} is not an instant time: expected 17 digits, yyyyMMddHHmmssSSS, or the 14 up to the second"
-    )
 
 
 def instant_to_millis(instant: str, tz: TimelineZone) -> int:
@@ -65,7 +44,9 @@ def instant_to_millis(instant: str, tz: TimelineZone) -> int:
     """
     match = _FIELDS.fullmatch(instant)
     if match is None:
-        raise _not_an_instant(instant)
+        raise InvalidArgumentError(
+            f"{instant!r} is not an instant time: expected 17 digits, yyyyMMddHHmmssSSS, or the 14 up to the second"
+        )
     *fields, millis = match.groups(default="999")
     year, month, day, hour, minute, second = (int(field) for field in fields)
     try:

@@ -103,7 +103,7 @@ class LogArchive:
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """Return the commit metadata of an archived write."""
-        return self._entry(instant).read_commit_metadata
+        return self._entry(instant).commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
         """Return the metadata of an archived clean; empty for other actions."""

@@ -57,7 +57,7 @@ class ArchivedContent:
         """Return the commit metadata of a write; raises `CorruptError`."""
         if isinstance(self.stored, bytes):
             return decode_commit_metadata(self.stored, path=self.path)
-        return self.stored.read_commit_metadata
+        return self.stored.commit_metadata
 
     def decoded(self) -> dict[str, Any]:
         """Return the metadata of another action, by Avro's names; raises `CorruptError`."""

@@ -34,13 +34,13 @@ def test_each_state_of_each_instant_is_an_entry() -> None:
 
 def test_what_a_write_and_a_clean_said() -> None:
     done = {(e.requested, e.action): e for n in (1, 2, 3) for e in decode_archive_log(archive(n)) if e.state == 2}
-    commit = done["20261121080326108", Action.COMMIT].read_commit_metadata
+    commit = done["20261121080326108", Action.COMMIT].commit_metadata
     assert commit.operation_type == "UPSERT"
     assert sorted(commit.partition_to_write_stats) == ["chennai", "nyc", "sao_paulo"]
     assert '"cow_v6_archived_record"' in commit.extra_metadata["schema"]
     clean = done["20261121080333955", Action.CLEAN]
     assert clean.clean_metadata["earliestCommitToRetain"] == "20261121080329673"
-    assert clean.read_commit_metadata.partition_to_write_stats == {}
+    assert clean.commit_metadata.partition_to_write_stats == {}
 
 
 def test_an_empty_file_has_no_entries() -> None:
@@ -60,6 +60,6 @@ def test_a_flipped_byte_is_no_crash(at: int, mask: int) -> None:
     damaged[at] ^= mask
     try:
         for entry in decode_archive_log(bytes(damaged)):
-            assert entry.read_commit_metadata is not None
+            assert entry.commit_metadata is not None
     except (CorruptError, NotSupportedError):  # the version or kind of a block may become another one
         return
