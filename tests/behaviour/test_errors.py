@@ -199,7 +199,7 @@ def test_options(local: PudiTable, verb: str, options: dict[str, str], error: ty
 
 def test_delete_with_a_text_points_at_where(local: PudiTable) -> None:
     before = tree(local.path)
-    with pytest.raises(TypeError, match="where="):
+    with pytest.raises(pudi.InvalidArgumentError, match="where="):
         local.table.delete("city = 'nyc'")
     assert tree(local.path) == before
 

@@ -18,7 +18,7 @@ def trips(tmp_path: Path) -> pudi.Table:
 
 
 def test_a_predicate_in_the_wrong_place(trips: pudi.Table) -> None:
-    with pytest.raises(TypeError, match="where="):
+    with pytest.raises(pudi.InvalidArgumentError, match="where="):
         trips.delete("ts > 1")
 
 

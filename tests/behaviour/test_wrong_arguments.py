@@ -58,6 +58,36 @@ WRONG: dict[str, Callable[[pudi.Table, Path], Any]] = {
     "order": lambda table, folder: table.cluster(order_by=[1]),  # type: ignore[list-item]
     "service": lambda table, folder: table.schedule(None),  # type: ignore[arg-type]
     "index": lambda table, folder: table.create_index("secondary_index", [1]),  # type: ignore[list-item]
+    "name of an index": lambda table, folder: table.create_index("secondary_index", "v", name=1),  # type: ignore[arg-type]
+    "function": lambda table, folder: table.create_index("column_stats", "v", name="n", expr=1),  # type: ignore[arg-type]
+    "options of an index": lambda table, folder: table.create_index("column_stats", options="a=b"),  # type: ignore[arg-type]
+    "options of a clustering": lambda table, folder: table.cluster(options="a=b"),  # type: ignore[arg-type]
+    "text to delete": lambda table, folder: table.delete("v = 1"),
+    "seconds": lambda table, folder: table.wait_for_services("1"),  # type: ignore[arg-type]
+    "negative seconds": lambda table, folder: table.wait_for_services(-1),
+    "plans": lambda table, folder: table.run_pending(instants=1),  # type: ignore[arg-type]
+    "pending service": lambda table, folder: table.run_pending(service=1),  # type: ignore[arg-type]
+    "confirm": lambda table, folder: table.repair(confirm="yes"),  # type: ignore[arg-type]
+    "session": lambda table, folder: table.clean(spark="local[2]"),
+    "partitions": lambda table, folder: table.insert_overwrite(table.head(1), partitions=1),  # type: ignore[arg-type]
+    "deleted partitions": lambda table, folder: table.delete_partitions(1),  # type: ignore[arg-type]
+    "added partitions": lambda table, folder: table.add_partitions(1),  # type: ignore[arg-type]
+    "listed partitions": lambda table, folder: table.files(partitions=1),  # type: ignore[arg-type]
+    "catalog": lambda table, folder: table.sync(None),  # type: ignore[arg-type]
+    "more metadata": lambda table, folder: table.write(table.head(1), "upsert", extra_metadata={"k": 1}),  # type: ignore[dict-item]
+    "metadata": lambda table, folder: table.write(table.head(1), "upsert", extra_metadata="k=1"),  # type: ignore[arg-type]
+    "metadata of a delete": lambda table, folder: table.delete_partitions(["x"], extra_metadata={"k": None}),  # type: ignore[dict-item]
+    "alias": lambda table, folder: table.merge(pa.table({"id": ["a"]}), source_alias=1),  # type: ignore[arg-type]
+    "storage": lambda table, folder: pudi.Table(table.path, storage_options="a=b"),  # type: ignore[arg-type]
+    "schema": lambda table, folder: pudi.create(folder / "u", {1: "int"}),
+    "imported": lambda table, folder: pudi.import_table(folder, 1),  # type: ignore[arg-type]
+    "kind of catalogs": lambda table, folder: pudi.catalog(1),  # type: ignore[arg-type]
+    "address": lambda table, folder: pudi.catalog("hive", uri=1),  # type: ignore[arg-type]
+    "options of a catalog": lambda table, folder: pudi.catalog(f"sqlite:{folder}/c", options="a=b"),  # type: ignore[arg-type]
+    "batches": lambda table, folder: pudi.catalog("hive://h:1", options={"hoodie.datasource.hive_sync.batch_num": "x"}),
+    "registered kind": lambda table, folder: pudi.register_catalog(1, print),  # type: ignore[arg-type]
+    "table of a catalog": lambda table, folder: pudi.catalog(f"sqlite:{folder}/c").table(1),  # type: ignore[arg-type]
+    "database": lambda table, folder: pudi.catalog(f"sqlite:{folder}/c").tables(1),  # type: ignore[arg-type]
 }
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from pudi.catalogs.catalog import Catalog
 from pudi.catalogs.thrift_client import addresses
 from pudi.catalogs.values import TableName
-from pudi.config import SyncOptions
+from pudi.config import SyncOptions, resolve_only
+from pudi.config.arguments import text_given
 from pudi.context import Context
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -28,12 +29,7 @@ CatalogOpener: TypeAlias = Callable[[str, Mapping[str, str]], Catalog]
 
 _REGISTERED: dict[str, CatalogOpener] = {}
 
-_LACKING = {
-    "rest": "register the table in a Hive Metastore or Glue that the engines share",
-    "unity": "register the table in a Hive Metastore or Glue that the engines share",
-    "bigquery": "register the table in a Hive Metastore or Glue that the engines share",
-    "datahub": "register the table in a Hive Metastore or Glue that the engines share",
-}
+_LACKING = frozenset({"rest", "unity", "bigquery", "datahub"})
 _KIND = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -117,7 +113,7 @@ def register_catalog(kind: str, opener: CatalogOpener) -> None:
     Raises:
         InvalidArgumentError: the name is none, or one of pudi's own kinds, or `opener` can't be called.
     """
-    if not _KIND.fullmatch(kind) or kind in _OWN:
+    if not _KIND.fullmatch(text_given(kind, "kind")) or kind in _OWN:
         raise InvalidArgumentError(f"{kind!r} can't name a kind of catalogs: take a name of your own in lower case")
     if not callable(opener):
         raise InvalidArgumentError(f"the catalog {kind!r} needs a function that opens one, not {opener!r:.100}")
@@ -145,7 +141,10 @@ def open_catalog(
     if kind in _REGISTERED:
         return _REGISTERED[kind](address, dict(options or {}))
     if kind in _LACKING:
-        raise NotSupportedError(f"catalogs of the kind {kind!r} are not supported yet: {_LACKING[kind]}")
+        raise NotSupportedError(
+            f"catalogs of the kind {kind!r} are not supported yet: register the table in a Hive Metastore or Glue that "
+            "the engines share"
+        )
     known = ", ".join(sorted({*_OWN, *_REGISTERED}))
     raise InvalidArgumentError(
         f"{kind!r} is no kind of catalogs: use one of {known}, or call pudi.register_catalog({kind!r}, …) first"
@@ -159,7 +158,8 @@ def _sqlite(address: str, options: Mapping[str, str], context: Context) -> Catal
 
 def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog:
     servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive:")
-    return hive.HiveCatalog(servers, context, int(options.get(SyncOptions.batch_size.key, hive.BATCH)))
+    found = resolve_only(options, [SyncOptions.batch_size]).explicit(SyncOptions.batch_size)
+    return hive.HiveCatalog(servers, context, hive.BATCH if found is None else int(str(found)))
 
 
 def _glue(address: str, options: Mapping[str, str], context: Context) -> Catalog:

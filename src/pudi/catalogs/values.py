@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from pudi.config.arguments import text_given
 from pudi.errors import InvalidArgumentError
 
 Values: TypeAlias = tuple[str, ...]
@@ -40,7 +41,7 @@ class TableName:
         Raises:
             InvalidArgumentError: it's neither.
         """
-        database, dot, table = text.rpartition(".")
+        database, dot, table = text_given(text, "the name of a table").rpartition(".")
         if not table or (dot and not database) or any(char in text for char in "/:") or "." in database:
             raise InvalidArgumentError(f"{text!r} names no table of a catalog: write database.table")
         return cls(database or "default", table)

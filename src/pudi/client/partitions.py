@@ -70,11 +70,15 @@ def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, .
     """Return the paths of partitions that a caller names, each once.
 
     Raises:
-        InvalidArgumentError: it's one text, or a path is no folder of the table's own.
+        InvalidArgumentError: it's one text or no list, or a path is no folder of the table's own.
     """
     if isinstance(partitions, str):
         table = meta.storage.root
         raise InvalidArgumentError(f"partitions is one text; give a list: [{partitions!r}]", table=table)
+    if not isinstance(partitions, Iterable):
+        raise InvalidArgumentError(
+            f"partitions is a list of paths, not {type(partitions).__name__}", table=meta.storage.root
+        )
     partitions = list(partitions)
     for path in partitions:
         if not isinstance(path, str):

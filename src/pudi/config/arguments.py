@@ -59,15 +59,46 @@ def map_given(value: object, what: str, table: str | None = None) -> dict[str, A
     return {text_given(key, f"a key of {what}", table): each for key, each in value.items()}
 
 
-def path_given(value: object) -> str:
+def texts_given(value: object, what: str, table: str | None = None) -> dict[str, str]:
+    """Return a map of texts that a caller gave; empty for None.
+
+    Raises:
+        InvalidArgumentError: as `map_given`, or a value is no text.
+    """
+    return {key: text_given(each, f"{what}[{key!r}]", table) for key, each in map_given(value, what, table).items()}
+
+
+def count_given(value: object, what: str, table: str | None = None) -> int:
+    """Return a number of things that a caller gave.
+
+    Raises:
+        InvalidArgumentError: it is no whole number of 1 or more.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgumentError(f"{what}={value!r}: it is a whole number, 1 or more", table=table)
+    return value
+
+
+def seconds_given(value: object, what: str, table: str | None = None) -> float:
+    """Return a number of seconds that a caller gave.
+
+    Raises:
+        InvalidArgumentError: it is no number of 0 or more.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidArgumentError(f"{what}={value!r}: it is a number of seconds, 0 or more", table=table)
+    return value
+
+
+def path_given(value: object, what: str = "the path") -> str:
     """Return a location that a caller gave.
 
     Raises:
         InvalidArgumentError: it is no path, or no storage can have it.
     """
     if not isinstance(value, str | os.PathLike):
-        raise InvalidArgumentError(f"the path is a text or a path, not {type(value).__name__}")
-    path = text_given(os.fspath(value), "the path")
+        raise InvalidArgumentError(f"{what} is a text or a path, not {type(value).__name__}")
+    path = text_given(os.fspath(value), what)
     if "\0" in path:
-        raise InvalidArgumentError(f"the path {path!r} has a character of code 0, which no storage takes")
+        raise InvalidArgumentError(f"{what} {path!r} has a character of code 0, which no storage takes")
     return path

@@ -297,3 +297,14 @@ def names_in(text: str | None) -> tuple[str, ...]:
 def text_of(value: Value) -> str:
     """A value as Hudi writes it in properties: `true` and `false` in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def given_text(key: str, value: object) -> str:
+    """Return the text of an option that a caller gave, as text or as a number or truth value of Python.
+
+    Raises:
+        InvalidArgumentError: it is of another type.
+    """
+    if isinstance(value, (str, bool, int, float)):
+        return text_of(value)
+    raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")

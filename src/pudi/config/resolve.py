@@ -10,7 +10,7 @@ from typing import Any
 
 from pudi.config.arguments import text_given
 from pudi.config.groups import ALL_OPTIONS
-from pudi.config.option import Option, Options, Scope, Status, Value, text_of
+from pudi.config.option import Option, Options, Scope, Status, Value, given_text
 from pudi.errors import InvalidArgumentError, naming
 
 KEY_PREFIXES = ("hoodie.", "pudi.")
@@ -105,7 +105,7 @@ def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str
         raise InvalidArgumentError(f"options are a mapping of Hudi's keys to texts, not a {type(layer).__name__}")
     for key, raw in layer.items():
         found = option(key)
-        value = found.parse(_text(key, raw), key=key)
+        value = found.parse(given_text(key, raw), key=key)
         found.refuse_unsupported(value, key=key)
         canonical = key if found.is_family else found.key
         if values.setdefault(canonical, value) != value:
@@ -114,12 +114,6 @@ def _resolve_layer(layer: Mapping[str, str]) -> tuple[dict[str, Value], dict[str
         if found.status is Status.HARMLESS:
             _say_once(key, found.doc)
     return values, named
-
-
-def _text(key: str, value: object) -> str:
-    if isinstance(value, (str, bool, int, float)):
-        return text_of(value)
-    raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.config import KEY_PREFIXES, Options
+from pudi.config.arguments import map_given
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, State
 from pudi.indexes import registry
@@ -101,5 +102,6 @@ def _info(spec: IndexSpec, state: str, instant: str | None) -> IndexInfo:
 
 def split_options(given: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """Separate options (`hoodie.…`, `pudi.…`) from the settings of an index, which have no prefix."""
-    options = {key: value for key, value in (given or {}).items() if key.startswith(KEY_PREFIXES)}
-    return options, {key: value for key, value in (given or {}).items() if key not in options}
+    both = map_given(given, "options")
+    options = {key: value for key, value in both.items() if key.startswith(KEY_PREFIXES)}
+    return options, {key: value for key, value in both.items() if key not in options}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pudi.client import CommitResult
 from pudi.commit.conditions import SoleProgress
 from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
+from pudi.config.arguments import text_given
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError
 from pudi.filegroup.nested import check_none_below
@@ -45,7 +46,8 @@ class SaveMode(str, Enum):
         Raises:
             InvalidArgumentError: the mode does not exist.
         """
-        name = {"errorifexists": "error", "default": "error"}.get(text.lower(), text.lower())
+        given = text_given(text, "mode").lower()
+        name = {"errorifexists": "error", "default": "error"}.get(given, given)
         try:
             return cls(name)
         except ValueError:

@@ -9,7 +9,8 @@ from typing import Any
 
 from pudi.client import MetaClient
 from pudi.config import FormatOptions, Option, names_in, spelled
-from pudi.config.option import text_of
+from pudi.config.arguments import path_given, text_given
+from pudi.config.option import given_text
 from pudi.errors import InvalidArgumentError, NotSupportedError, naming
 from pudi.scan.feed import BatchLimits, newest_offset
 from pudi.spark.job import FORMATS
@@ -157,15 +158,13 @@ class FrameReader:
         Raises:
             InvalidArgumentError: another format.
         """
-        if source not in FORMATS:
+        if text_given(source, "format") not in FORMATS:
             raise InvalidArgumentError(f"format {source!r}: pudi.spark.read reads Hudi tables only")
         return self
 
     def option(self, key: str, value: str | bool | int | float) -> FrameReader:
         """Set an option of the named format; `load` refuses unknown keys."""
-        if not isinstance(value, (str, bool, int, float)):
-            raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
-        self._options[key] = text_of(value)
+        self._options[key] = given_text(key, value)
         return self
 
     def options(self, **options: str | bool | int | float) -> FrameReader:
@@ -185,7 +184,7 @@ class FrameReader:
             InvalidArgumentError: an option is wrong.
             NotSupportedError: an option asks for what this release lacks.
         """
-        given = self._options if path is None else {**self._options, _PATH: os.fspath(path)}
+        given = self._options if path is None else {**self._options, _PATH: path_given(path)}
         return ReadRequest.of(given, self._storage_options).for_batch().scan().to_spark(self._spark)
 
 

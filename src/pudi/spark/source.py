@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyspark_pudi
+from pudi.engine.spark.session import check_session
 from pudi.errors import NotSupportedError
 
 
@@ -19,8 +20,10 @@ def register(spark: Any) -> None:
         spark: a session of Spark 4 or newer.
 
     Raises:
+        InvalidArgumentError: it's no session.
         NotSupportedError: the session is older.
     """
+    check_session(spark)
     if int(str(spark.version).partition(".")[0]) < 4:
         raise NotSupportedError(
             f"format('pudi') needs Spark 4, and the session has {spark.version}: use pudi.spark.read(spark) for "

@@ -155,6 +155,10 @@ class SparkHost:
         """Whether Spark knows a table or view of that name, and it's none of Hudi's."""
         return bool(self.spark.catalog.tableExists(_quoted(name))) and self.registered(name) is None
 
+    def keeps(self, name: TableName) -> bool:
+        """Whether it's a table or view of Spark's own."""
+        return self.has(name)
+
     def registered(self, name: TableName) -> CataloguedEntry | None:
         """A Hudi table in the Hive catalog of the session, which Spark alone can't read."""
         if len(name.parts) > 2 or name.path is not None or self.settings.get(_IMPLEMENTATION) != "hive":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pudi.client import CommitResult
 from pudi.config import TableConfig
-from pudi.config.option import text_of
+from pudi.config.arguments import names_given, path_given, text_given
+from pudi.config.option import given_text
 from pudi.errors import InvalidArgumentError
 from pudi.spark.job import FORMATS, SaveMode, WriteJob
 
@@ -34,15 +35,13 @@ class FrameWriter:
         Raises:
             InvalidArgumentError: another format.
         """
-        if source not in FORMATS:
+        if text_given(source, "format") not in FORMATS:
             raise InvalidArgumentError(f"format {source!r}: pudi.spark.write writes Hudi tables only")
         return self
 
     def option(self, key: str, value: str | bool | int | float) -> FrameWriter:
         """Set a Hudi option; `save` refuses unknown keys."""
-        if not isinstance(value, (str, bool, int, float)):
-            raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
-        self._options[key] = text_of(value)
+        self._options[key] = given_text(key, value)
         return self
 
     def options(self, **options: str | bool | int | float) -> FrameWriter:
@@ -62,9 +61,9 @@ class FrameWriter:
         self._mode = SaveMode.parse(save_mode)
         return self
 
-    def partitionBy(self, *columns: str) -> FrameWriter:  # noqa: N802 - Spark's name
-        """Partition columns, where the options don't name them."""
-        self._partition_by = columns
+    def partitionBy(self, *columns: str | Sequence[str]) -> FrameWriter:  # noqa: N802 - Spark's name
+        """Partition columns, or one list of them, where the options don't name them."""
+        self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
         return self
 
     def save(
@@ -88,7 +87,7 @@ class FrameWriter:
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         options = dict(self._options)
-        target = options.pop("path", None) if path is None else os.fspath(path)
+        target = options.pop("path", None) if path is None else path_given(path)
         if not target:
             raise InvalidArgumentError("save needs a path, the table's root: save('/data/trips')")
         if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pudi.config.arguments import path_given
+from pudi.config.arguments import map_given, path_given
 from pudi.context import Context, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -126,7 +126,7 @@ def open_storage(
         NotSupportedError: the scheme is none that pudi knows.
         InvalidArgumentError: the location or an option is wrong.
     """
-    root = path_given(path)
+    root, given = path_given(path), map_given(storage_options, "storage_options")
     scheme, rest = _split(root)
     if scheme == "file":
         return LocalStorage(root, context)
@@ -136,7 +136,7 @@ def open_storage(
             raise InvalidArgumentError(f"{root!r} names no store", table=root)
         check_prefix(prefix, root)
         return objects.open_memory(root, name, prefix, context)
-    return _open_objects(place_of(root), dict(storage_options or {}), context)
+    return _open_objects(place_of(root), given, context)
 
 
 def _split(root: str) -> tuple[str, str]:

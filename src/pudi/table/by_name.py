@@ -9,6 +9,7 @@ from pudi.catalogs import Catalog, TableName, open_catalog, split_address
 from pudi.catalogs.catalog import batches
 from pudi.catalogs.values import is_hudi
 from pudi.config import resolve
+from pudi.config.arguments import map_given, text_given
 from pudi.errors import InvalidArgumentError, TableExistsError
 from pudi.table.catalogs import checked_hudi, hudi_entry, is_read_optimized, location_of
 from pudi.table.create import create
@@ -30,7 +31,7 @@ class TableCatalog:
     """
 
     def __init__(self, catalog: Catalog, options: Mapping[str, str] | None = None) -> None:
-        self._catalog, self._options = catalog, dict(options or {})
+        self._catalog, self._options = catalog, map_given(options, "options")
         resolve(self._options)
 
     @property
@@ -44,7 +45,7 @@ class TableCatalog:
         Raises:
             UnavailableError: the catalog doesn't answer.
         """
-        names = self._catalog.table_names(database)
+        names = self._catalog.table_names(text_given(database, "database"))
         found = [self._catalog.tables(database, some) for some in batches(names, _NAMES)]
         return [name for some in found for name, entry in some.items() if is_hudi(entry)]
 
@@ -72,7 +73,7 @@ class TableCatalog:
                 f"{self}: {name} is the read-optimised view of the table at {found.location}; open that, and read it "
                 "by scan(read_optimized=True)"
             )
-        return Table(location_of(found), {**self._options, **(options or {})}, storage_options)
+        return Table(location_of(found), {**self._options, **map_given(options, "options")}, storage_options)
 
     def create_table(self, name: str, path: str, schema: Any, **roles: Any) -> Table:
         """Make a new table and register it.
@@ -91,7 +92,7 @@ class TableCatalog:
         wanted = TableName.parse(name)
         if self._catalog.table(wanted) is not None:
             raise TableExistsError(f"{self}: there is a table {wanted} already: drop it, or take another name")
-        options = {**self._options, **roles.pop("options", {})}
+        options = {**self._options, **map_given(roles.pop("options", None), "options")}
         table = create(path, schema, name=roles.pop("name", wanted.table), options=options, **roles)
         table.sync(self._catalog, str(wanted))
         return table
@@ -158,5 +159,5 @@ def catalog(kind: str | Catalog, uri: str | None = None, options: Mapping[str, s
         if uri is not None:
             raise InvalidArgumentError(f"the catalog {kind} has an address already: leave {uri!r} out")
         return TableCatalog(kind, options)
-    name, address = split_address(kind, uri)
-    return TableCatalog(open_catalog(name, address, options), options)
+    name, address = split_address(text_given(kind, "kind"), None if uri is None else text_given(uri, "uri"))
+    return TableCatalog(open_catalog(name, address, map_given(options, "options")), options)

@@ -67,6 +67,12 @@ class CatalogVerbs(VerbGroup):
                     f"the place {catalog!r} names the table: leave name={name!r} out", table=meta.storage.root
                 )
             return after_write.sync_place(meta, catalog, resolved, complete=complete)
+        if not isinstance(catalog, catalogs.Catalog):
+            raise InvalidArgumentError(
+                "sync takes the place of the table in a catalog, such as hive://host:9083/db.trips, or a pudi.Catalog, "
+                f"not {type(catalog).__name__}",
+                table=meta.storage.root,
+            )
         found = None if name is None else catalogs.TableName.parse(name)
         return running.sync_table(meta, after_write.request_of(catalog, resolved, name=found, complete=complete))
 

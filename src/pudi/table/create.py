@@ -55,7 +55,8 @@ def create(
         NotSupportedError: a table of that kind can't be written by this release.
     """
     if isinstance(schema, Mapping):
-        schema = pa.schema([pa.field(column, arrow_type_of(kind, column)) for column, kind in schema.items()])
+        types = map_given(schema, "schema")
+        schema = pa.schema([pa.field(column, arrow_type_of(kind, column)) for column, kind in types.items()])
     elif not isinstance(schema, pa.Schema):
         to_json = getattr(schema, "json", None)
         if to_json is None or not hasattr(schema, "fields"):

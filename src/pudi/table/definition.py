@@ -164,6 +164,9 @@ class IndexVerbs(VerbGroup):
         own, settings = index_request.split_options(options)
         meta, resolved = self._for_call(own)
         of = names_given(columns, "columns", self._path)
+        for given, what in ((name, "name"), (expr, "expr")):
+            if given is not None:
+                text_given(given, what, self._path)
         request = index_request.IndexRequest(text_given(kind, "kind", self._path), of, name, expr, settings)
         spec = index_request.requested_index(request, meta.config.version, resolved, meta.storage.root)
         return indexing.create_index(meta, engine_of(None, spark), spec, resolved)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.client import CommitResult
 from pudi.config import TableConfig
-from pudi.config.arguments import names_given
+from pudi.config.arguments import map_given, names_given, path_given
 from pudi.context import Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import (
@@ -96,7 +96,7 @@ def import_table(
             Parquet.
     """
     files = open_storage(source, storage_options if source_options is None else source_options)
-    root = os.fspath(target) if target is not None else files.root.rstrip("/") + "_hudi"
+    root = path_given(target, "target") if target is not None else files.root.rstrip("/") + "_hudi"
     _check_apart(files.root, root)
     found = _listed(files)
     values = {path: folder_values(path) for path, _ in found}
@@ -104,7 +104,7 @@ def import_table(
     seen = _look(files, found)
     schema = _columns(files.root, seen, values, folders, names_given(record_key, "record_key"))
     partitions = names_given(partition_by, "partition_by") if partition_by is not None else folders
-    given = dict(options or {})
+    given = map_given(options, "options")
     if folders and set(partitions) == set(folders):
         given.setdefault(TableConfig.hive_style.key, "true")
     settings: dict[str, Any] = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pudi.config import resolve
+from pudi.config.arguments import names_given
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.compactions import compaction_plan
@@ -234,7 +235,7 @@ class InspectionVerbs(InstantVerbs):
             CorruptError: the timeline, a savepoint or a pending plan can't be read.
         """
         meta, resolved = self._for_call(options)
-        chosen = [partitions] if isinstance(partitions, str) else partitions
+        chosen = None if partitions is None else names_given(partitions, "partitions", self._path)
         return slices.list_files(meta, resolved, everything=everything, as_of=as_of, partitions=chosen)
 
     def metadata_records(self) -> pa.Table:

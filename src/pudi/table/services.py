@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.client import CommitResult
 from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
-from pudi.config.arguments import names_given, text_given
+from pudi.config.arguments import map_given, names_given, seconds_given, text_given
 from pudi.config.ttl_options import TtlOptions
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
@@ -160,6 +160,7 @@ class MaintenanceVerbs(VerbGroup):
             NotSupportedError: the table is of a kind that can't be clustered, as one with a fixed number of buckets.
             ConflictError: another process runs the plan, or one changed its file groups; nothing is published.
         """
+        given = map_given(options, "options", self._path)
         if where is not None:
             if partitions is not None:
                 raise InvalidArgumentError(
@@ -174,8 +175,7 @@ class MaintenanceVerbs(VerbGroup):
         }
         if partitions is not None:
             asked |= ClusteringOptions.of_partitions(names_given(partitions, "partitions", self._path))
-        given = {**(options or {}), **{key: text for key, text in asked.items() if text is not None}}
-        meta, resolved = self._for_call(given)
+        meta, resolved = self._for_call(given | {key: text for key, text in asked.items() if text is not None})
         service = registry.service_named("clustering", meta.storage.root)
         return runner.run_on_request(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
 
@@ -218,7 +218,12 @@ class MaintenanceVerbs(VerbGroup):
 
         Returns:
             The errors of services that failed at their last run, and what isn't done yet; `ok` is true without either.
+
+        Raises:
+            InvalidArgumentError: `seconds` is no number of 0 or more.
         """
+        if seconds is not None:
+            seconds_given(seconds, "seconds", self._path)
         return async_services.wait_for_services(self._meta, seconds)
 
     def repair(
@@ -246,6 +251,10 @@ class MaintenanceVerbs(VerbGroup):
             ConflictError: a write is pending that gives no sign of life but was touched lately; another process is at
                 work on the metadata table; or, below version 8, anything is pending. Nothing was done then.
         """
+        if confirm is not None and not callable(confirm):
+            raise InvalidArgumentError(
+                f"confirm is a function of the plan, not {type(confirm).__name__}", table=self._path
+            )
         meta, resolved = self._for_call(options)
         meta.reload()
         return repair_verb.repair_table(meta, engine_of(None, spark), resolved, confirm, on_cluster=spark is not None)
@@ -277,7 +286,7 @@ class MaintenanceVerbs(VerbGroup):
         self,
         *,
         service: str | None = None,
-        instants: Sequence[str] | None = None,
+        instants: str | Sequence[str] | None = None,
         spark: Any = None,
         options: Mapping[str, str] | None = None,
     ) -> list[CommitResult]:
@@ -288,7 +297,7 @@ class MaintenanceVerbs(VerbGroup):
 
         Args:
             service: run the plans of this service alone: `compaction`, `log_compaction`, `clustering` or `clean`.
-            instants: requested times of the plans to run; None for all.
+            instants: requested times of the plans to run, or that of one; None for all.
             spark: a session to run on; None for this machine.
             options: this call's options, over those of the `Table`.
 
@@ -299,8 +308,10 @@ class MaintenanceVerbs(VerbGroup):
         """
         meta, resolved = self._for_call(options)
         engine = engine_of(None, spark)
-        names = None if service is None else {registry.service_named(service, meta.storage.root).name}
-        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved), names, instants)
+        wanted = None if service is None else text_given(service, "service", self._path)
+        names = None if wanted is None else {registry.service_named(wanted, meta.storage.root).name}
+        chosen = None if instants is None else names_given(instants, "instants", self._path)
+        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved), names, chosen)
         return done if service is not None else [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
 
     def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.client import CommitResult, MetaClient
 from pudi.client.find_index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
-from pudi.config.arguments import map_given, path_given
+from pudi.config.arguments import map_given, path_given, texts_given
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
@@ -223,15 +223,17 @@ class Table(
             The commit; None if no record matched.
 
         Raises:
-            TypeError: `data` is a text: a predicate belongs into `where`.
-            InvalidArgumentError: neither or both of `data` and `where` are given, or a wrong predicate.
+            InvalidArgumentError: neither or both of `data` and `where` are given, `data` is a text (a predicate belongs
+                into `where`), or a wrong predicate.
             NotSupportedError: SQL beyond the subset, or the table can't be written by this release.
             SchemaError: a key or partition column is missing.
             ConflictError: other writers won; nothing of this write is visible.
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
         if isinstance(data, str):
-            raise TypeError(f"delete takes records; to delete by predicate, write delete(where={data!r})")
+            raise InvalidArgumentError(
+                f"delete takes records; to delete by predicate, write delete(where={data!r})", table=self.path
+            )
         if (data is None) == (where is None):
             raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
@@ -339,13 +341,14 @@ class Table(
             extra_metadata: texts by key that the commit holds; `history` shows them.
 
         Raises:
-            InvalidArgumentError: the operation is none of these; else as the verb.
+            InvalidArgumentError: the operation is none of these, or `extra_metadata` no map of texts; else as the verb.
         """
         known = {each.value.lower(): each for each in Operation if each is not Operation.DELETE_PARTITION}
         if str(getattr(operation, "value", operation)).lower() not in known:
             raise InvalidArgumentError(f"operation={operation!r}: it is one of {', '.join(known)}", table=self.path)
         chosen = known[str(getattr(operation, "value", operation)).lower()]
-        return self._write(data, chosen, options, extra_metadata, if_unchanged_since)
+        extra = texts_given(extra_metadata, "extra_metadata", self.path)
+        return self._write(data, chosen, options, extra, if_unchanged_since)
 
     def _write(
         self,

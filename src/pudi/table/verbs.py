@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pudi.client import CommitResult
-from pudi.config.arguments import map_given, names_given
+from pudi.config.arguments import map_given, names_given, text_given, texts_given
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pudi.client import partitions as added_action
     from pudi.engine.spark import engine as spark_engine
     from pudi.engine.spark import records as spark_small
+    from pudi.engine.spark import session as spark_session
     from pudi.indexing import build_by_options
     from pudi.table import merge as merge_builder
     from pudi.writes import merge as merge_action
@@ -35,6 +36,7 @@ else:
     merge_action = lazy_module("pudi.writes.merge")
     replace_action = lazy_module("pudi.writes.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
+    spark_session = lazy_module("pudi.engine.spark.session")
     spark_small = lazy_module("pudi.engine.spark.records")
     merge_builder = lazy_module("pudi.table.merge")
 
@@ -122,9 +124,10 @@ class WriteVerbs(VerbGroup):
             ConflictError: another writer changed what would be deleted; nothing of this write is visible.
             ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was deleted.
         """
+        extra = texts_given(extra_metadata, "extra_metadata", self._path)
         meta, resolved = self._for_write(options)
         return replace_action.delete_partitions(
-            meta, LocalEngine(), partitions, where, resolved, extra_metadata, if_unchanged_since
+            meta, LocalEngine(), partitions, where, resolved, extra, if_unchanged_since
         )
 
     def add_partitions(self, partitions: Iterable[str], *, exists_ok: bool = False) -> None:
@@ -218,7 +221,9 @@ class WriteVerbs(VerbGroup):
         meta, resolved = self._for_write(options)
         engine = engine_of(source)
         keys = on if on is None or isinstance(on, str) else names_given(on, "on", self._path)
-        request = merge_action.MergeRequest(keys, (), source_alias, target_alias)
+        source_name = text_given(source_alias, "source_alias", self._path)
+        target_name = text_given(target_alias, "target_alias", self._path)
+        request = merge_action.MergeRequest(keys, (), source_name, target_name)
         return merge_builder.MergeBuilder(
             request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved, if_unchanged_since)
         )
@@ -281,7 +286,15 @@ def small_side(rows: Any, table: str) -> pa.Table:
 
 
 def engine_of(data: Any, spark: Any = None) -> Engine:
-    """Return the engine for this kind of data; otherwise that of the given session, if any."""
+    """Return the engine for this kind of data; otherwise that of the given session, if any.
+
+    Raises:
+        InvalidArgumentError: it's no session.
+        SetupError: it's older than 3.5.
+    """
     if is_spark_frame(data):
         return spark_engine.SparkEngine(data.sparkSession, LocalEngine())
-    return LocalEngine() if spark is None else spark_engine.SparkEngine(spark, LocalEngine())
+    if spark is None:
+        return LocalEngine()
+    spark_session.check_session(spark)
+    return spark_engine.SparkEngine(spark, LocalEngine())

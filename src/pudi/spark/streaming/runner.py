@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from pudi.client import MetaClient
+from pudi.config.arguments import count_given, map_given, path_given, seconds_given
 from pudi.context import Background, Context, Storage
 from pudi.engine.spark.session import check_session
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
@@ -353,17 +354,17 @@ def stream_changes(
         CorruptError: the checkpoint can't be read.
     """
     check_session(spark)
-    given, root = dict(options or {}), os.fspath(path)
+    given, root = map_given(options, "options"), path_given(path)
     if not callable(function):
         raise InvalidArgumentError(
             f"stream_changes takes a function of a batch's DataFrame and number, not {type(function).__name__}",
             table=root,
         )
-    if interval <= 0:
+    if not seconds_given(interval, "interval", root):
         raise InvalidArgumentError(f"interval={interval}: it's a number of seconds above 0", table=root)
     for name, most in (("max_commits", max_commits), ("max_records", max_records)):
-        if most is not None and most < 1:
-            raise InvalidArgumentError(f"{name}={most}: it is 1 or more", table=root)
+        if most is not None:
+            count_given(most, name, root)
     request = ChangesRequest(columns, where, format, meta_fields, fail_on_data_loss)
     table = Table(path, given, storage_options)
     meta = MetaClient.open(root, storage_options, given)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pudi.client import CommitResult, MetaClient
 from pudi.commit.conditions import SoleProgress
 from pudi.config import CompactionOptions, WriteOptions, resolve
-from pudi.config.option import text_of
+from pudi.config.arguments import path_given
+from pudi.config.option import given_text, text_of
 from pudi.errors import ChangedSinceError, InvalidArgumentError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
 from pudi.spark.streaming.progress import Progress, WrittenBatch, is_connect, is_written, query_of, stated
@@ -129,16 +130,17 @@ def batch_writer(
         InvalidArgumentError: an option is wrong.
         NotSupportedError: an option asks for what this release lacks.
     """
-    return make_writer(path, {key: text_of(value) for key, value in options.items()}, storage_options)
+    return make_writer(path, {key: given_text(key, value) for key, value in options.items()}, storage_options)
 
 
 def make_writer(
     path: str | os.PathLike[str], options: Mapping[str, str], storage_options: Mapping[str, str] | None
 ) -> BatchWriter:
     """Return the writer of a query's batches; arguments and errors as `batch_writer`."""
-    given = _with_compaction(options, os.fspath(path))
+    root = path_given(path)
+    given = _with_compaction(options, root)
     resolved = resolve(given)
-    job = WriteJob(os.fspath(path), given, storage_options)
+    job = WriteJob(root, given, storage_options)
     return BatchWriter(job, Progress(resolved[WriteOptions.stream_identifier]), resolved[WriteOptions.stream_query])
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pudi.client import CommitResult
 from pudi.config import TableConfig, WriteOptions, resolve
-from pudi.config.option import text_of
+from pudi.config.arguments import names_given, path_given, text_given
+from pudi.config.option import given_text
+from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
@@ -47,15 +49,13 @@ class StreamWriter:
         Raises:
             InvalidArgumentError: another format.
         """
-        if source not in FORMATS:
+        if text_given(source, "format") not in FORMATS:
             raise InvalidArgumentError(f"format {source!r}: pudi.spark.stream_writer writes Hudi tables only")
         return self
 
     def option(self, key: str, value: str | bool | int | float) -> StreamWriter:
         """Set a Hudi option, `path` or `checkpointLocation`; `start` refuses unknown keys."""
-        if not isinstance(value, (str, bool, int, float)):
-            raise InvalidArgumentError(f"option {key} must be text, not {type(value).__name__}")
-        self._options[key] = text_of(value)
+        self._options[key] = given_text(key, value)
         return self
 
     def options(self, **options: str | bool | int | float) -> StreamWriter:
@@ -66,9 +66,10 @@ class StreamWriter:
 
     def outputMode(self, mode: str) -> StreamWriter:  # noqa: N802 - Spark's name
         """`append` (the default), `update`, or `complete`, for which the operation must be `insert_overwrite_table`."""
-        if mode.lower() not in {"append", "update", "complete"}:
+        wanted = text_given(mode, "output mode").lower()
+        if wanted not in {"append", "update", "complete"}:
             raise InvalidArgumentError(f"output mode {mode!r}: it is append, update or complete")
-        self._mode = mode.lower()
+        self._mode = wanted
         return self
 
     def queryName(self, name: str) -> StreamWriter:  # noqa: N802 - Spark's name
@@ -90,9 +91,9 @@ class StreamWriter:
         self._trigger = trigger
         return self
 
-    def partitionBy(self, *columns: str) -> StreamWriter:  # noqa: N802 - Spark's name
-        """Partition columns of a table that doesn't exist yet, where the options don't name them."""
-        self._partition_by = columns
+    def partitionBy(self, *columns: str | Sequence[str]) -> StreamWriter:  # noqa: N802 - Spark's name
+        """Partition columns of a table that doesn't exist yet, or a list, where the options don't name them."""
+        self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
         return self
 
     def start(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -111,11 +112,13 @@ class StreamWriter:
             SchemaError: a new table lacks a column that the options name.
             NotSupportedError: an option asks for what this release lacks.
         """
+        if not is_spark_frame(self._frame):
+            raise InvalidArgumentError(f"stream_writer takes a streaming DataFrame, not a {type(self._frame).__name__}")
         check_session(self._frame.sparkSession)
         if not self._frame.isStreaming:
             raise InvalidArgumentError("stream_writer takes a streaming DataFrame: use pudi.spark.write(df)")
         options = dict(self._options)
-        target = options.pop("path", None) if path is None else os.fspath(path)
+        target = options.pop("path", None) if path is None else path_given(path)
         checkpoint = options.pop(_CHECKPOINT, None)
         if not target:
             raise InvalidArgumentError("start needs a path")
