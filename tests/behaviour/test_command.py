@@ -71,6 +71,29 @@ def test_plan_and_run(services: Path, call: Callable[..., tuple[int, str]]) -> N
     assert call("compact", services, "--run-only") == (0, "nothing to compact\n")
 
 
+def test_run_only_runs_compactions_alone(services: Path, call: Callable[..., tuple[int, str]]) -> None:
+    planned = pudi.Table(services).schedule("clustering", options={"hoodie.metadata.enable": "false"})
+    assert planned is not None
+    assert call("compact", services, *NO_METADATA, "--run-only") == (0, "nothing to compact\n")
+    assert [each.requested for each in pudi.Table(services).timeline.pending] == [planned]
+    code, said = call("run-pending", services, *NO_METADATA)
+    assert (code, planned in said) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    "given", [["--policy", "KEEP_LATEST_FILE_VERSIONS"], ["-o", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS"]]
+)
+def test_what_a_clean_retains_is_by_its_policy(
+    tmp_path: Path, call: Callable[..., tuple[int, str]], given: list[str]
+) -> None:
+    table = pudi.create(tmp_path / "t", {"id": "int", "v": "int"}, record_key="id")
+    for number in range(4):
+        table.upsert(pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([number], pa.int32())}))
+    code, said = call("clean", tmp_path / "t", *NO_METADATA, *given, "--retain", "2")
+    assert code == 0, said
+    assert len(table.files(everything=True)) == 2
+
+
 def test_log(services: Path, call: Callable[..., tuple[int, str]]) -> None:
     before = _logs(services)
     threshold = ["-o", "hoodie.log.compaction.blocks.threshold=1"]
@@ -87,6 +110,7 @@ def test_log(services: Path, call: Callable[..., tuple[int, str]]) -> None:
         ([".", "-o", "hoodie.compact.inlnie=true"], 1, "did you mean"),
         ([".", "-o", "hoodie.metadata.enable"], 2, "KEY=VALUE"),
         ([".", "--plan-only", "--run-only"], 2, "exclude"),
+        ([".", "--run-only", "--strategy", "LogFileNumBased"], 2, "for a new plan"),
         ([".", "--merger", "nowhere"], 1, "module:Class"),
         ([".", "--merger", "no_such_module:Mine"], 1, "no_such_module"),
         ([".", "--merger", "pathlib:PurePath"], 1, "RecordMerger"),

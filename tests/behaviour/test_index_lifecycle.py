@@ -291,6 +291,11 @@ def test_the_command(tmp_path: Path) -> None:
         ((path, "drop", "record_index"), 0, "dropped"),
         ((path, "drop", "record_index"), 1, "InvalidArgumentError"),
         ((path, "drop"), 2, "drop what"),
+        ((path, "show", "record_index"), 2, "takes no kind"),
+        ((path, "run", "record_index"), 2, "takes no kind"),
+        ((path, "drop", "column_stats", "-c", "fare"), 2, "for the index that create builds"),
+        ((path, "create", "column_stats", "--plan-only", "-c", "fare"), 2, "for the index that create builds"),
+        ((path, "drop", "column_stats", "--plan-only"), 2, "is for create"),
     ]
     for words, code, said in checks:
         found = say(*words)

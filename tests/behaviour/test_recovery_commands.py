@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 import pudi
@@ -40,6 +41,29 @@ def test_a_bad_batch_is_taken_back(tmp_path: Path) -> None:
     assert [row["ts"] for row in mine.scan().to_arrow().to_pylist()] == [1]
     assert good in run("savepoint", path, "delete", good)
     assert "no savepoints" in run("savepoint", path)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("restore", "{path}", "20200101000000000"), "no completed commit of that time"),
+        (("rollback", "{path}", "20200101000000000"), "no completed commit of that time"),
+        (("forget", "{path}", "--where", "nope = 1"), "nope"),
+        (("restore", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
+        (("rollback", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
+        (("forget", "{path}", "--where", "ts = 1", "-o", "nope"), "KEY=VALUE"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_nothing_is_asked_about_what_can_not_be_done(tmp_path: Path, command: tuple[str, ...], told: str) -> None:
+    path = tmp_path / "trips"
+    pudi.create(path, SCHEMA, **Layout().create_arguments())
+    instant = pudi.Table(path).upsert(table([trip(0, 1)])).instant
+    result = CliRunner().invoke(app, [each.format(path=path, instant=instant) for each in command], input="y\n")
+    assert result.exit_code
+    assert "[y/N]" not in result.output
+    assert told in result.output.replace("\n", " "), result.output
+    assert pudi.Table(path).scan().to_arrow().num_rows == 1
 
 
 def test_errors_name_what_is_there(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.cli.common import Path, StorageOption, WriteOption, console, errors, opened, pairs, say
+from pudi.cli.common import Merger, Path, StorageOption, WriteOption, console, errors, opened, pairs, say
 from pudi.cli.exchange import export, import_table, sync
 from pudi.cli.indexes import IndexVerb, run_index
 from pudi.cli.ingest import ingest
@@ -54,9 +54,7 @@ def _options(
 @app.command()
 def compact(
     path: Path,
-    merger: Annotated[
-        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
-    ] = None,
+    merger: Merger = None,
     log: Annotated[
         bool, typer.Option("--log", help="Merge log files among themselves, leave base files alone.")
     ] = False,
@@ -75,6 +73,8 @@ def compact(
     with errors():
         if plan_only and run_only:
             raise typer.BadParameter("--plan-only and --run-only exclude each other")
+        if run_only and strategy is not None:
+            raise typer.BadParameter("--strategy is for a new plan, and --run-only makes none")
         if merger is not None:
             register(merger)
         options = pairs("--option", option)
@@ -87,7 +87,7 @@ def compact(
             instant = table.schedule("log_compaction" if log else "compaction", options=options)
             typer.echo("nothing to compact" if instant is None else f"planned {instant}")
         elif run_only:
-            _report(table.run_pending(options=options))
+            _report(table.run_pending(service="log_compaction" if log else "compaction", options=options))
         else:
             done = table.compact(log_compaction=log, options=options)
             _report([] if done is None else [done])
@@ -132,10 +132,10 @@ def clean(
     """Delete old file slices that no retained commit needs."""
     with errors():
         options = pairs("--option", option)
-        chosen = policy or config.CleanPolicy.COMMITS
         if policy is not None:
             options[config.CleanOptions.policy.key] = policy.value
         if retain is not None:
+            chosen = config.CleanPolicy(config.resolve(options)[config.CleanOptions.policy])
             options[chosen.retained().key] = str(retain)
         table = opened(path, storage_option)
         done = table.clean(options=options)
@@ -170,9 +170,7 @@ def schedule(
 @app.command()
 def run_pending(
     path: Path,
-    merger: Annotated[
-        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
-    ] = None,
+    merger: Merger = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:

@@ -26,6 +26,13 @@ StorageOption = Annotated[
 SourceOption = Annotated[
     list[str] | None, typer.Option(help="A setting of the source's storage, where it differs, as KEY=VALUE.")
 ]
+Merger = Annotated[
+    str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--columns", "-c", help="Columns, with commas between them; more than once for more."),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
@@ -48,6 +55,11 @@ def say(text: str, *, err: bool = False) -> None:
 def counted(count: int, noun: str) -> str:
     """A number of things in words: `1 file`, `2,000 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def split(given: list[str] | None) -> list[str] | None:
+    """Names as typed, with commas between them; None where none are."""
+    return [name.strip() for text in given or () for name in text.split(",")] or None
 
 
 def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:

@@ -9,17 +9,20 @@ from typing import Annotated
 import typer
 
 import pudi
-from pudi.cli.common import Json, Path, SourceOption, StorageOption, WriteOption, counted, errors, opened, pairs, say
-
-Columns = Annotated[
-    list[str] | None,
-    typer.Option("--columns", "-c", help="Columns, with commas between them; more than once for more."),
-]
-
-
-def split(given: list[str] | None) -> list[str] | None:
-    """Names as typed, with commas between them; None where none are."""
-    return [name.strip() for text in given or () for name in text.split(",")] or None
+from pudi.cli.common import (
+    Columns,
+    Json,
+    Path,
+    SourceOption,
+    StorageOption,
+    WriteOption,
+    counted,
+    errors,
+    opened,
+    pairs,
+    say,
+    split,
+)
 
 
 def import_table(

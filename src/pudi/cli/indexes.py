@@ -37,6 +37,12 @@ def run_index(table: pudi.Table, verb: IndexVerb, asked: IndexRequest, *, plan_o
     what, options = asked.kind, dict(asked.settings or {})
     if verb in {IndexVerb.CREATE, IndexVerb.DROP} and not what:
         raise typer.BadParameter(f"{verb.value} what? Give the kind of index, or its name")
+    if verb in {IndexVerb.SHOW, IndexVerb.RUN} and what:
+        raise typer.BadParameter(f"{verb.value} takes no kind of index, and {what!r} is given")
+    if (verb is not IndexVerb.CREATE or plan_only) and (asked.columns or asked.name or asked.expr):
+        raise typer.BadParameter("--column, --name and --expr are for the index that create builds")
+    if plan_only and verb is not IndexVerb.CREATE:
+        raise typer.BadParameter("--plan-only is for create")
     if verb is IndexVerb.SHOW:
         _show(table.indexes())
     elif verb is IndexVerb.DROP:

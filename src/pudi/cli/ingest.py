@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pudi.cli.common import SourceOption, StorageOption, WriteOption, errors, pairs, spark_session, stopping_at_signals
-from pudi.cli.exchange import split
+from pudi.cli.common import (
+    Merger,
+    SourceOption,
+    StorageOption,
+    WriteOption,
+    errors,
+    pairs,
+    spark_session,
+    split,
+    stopping_at_signals,
+)
 from pudi.cli.mergers import imported_transform, register
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -72,9 +81,7 @@ def ingest(
     interval: Annotated[float, typer.Option(min=0, help="Seconds between looks at a source that had nothing.")] = 10.0,
     max_batches: Annotated[int | None, typer.Option(min=1, help="End after this number of batches.")] = None,
     on_spark: Annotated[bool, typer.Option("--spark", help="Read and write with a Spark session.")] = False,
-    merger: Annotated[
-        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
-    ] = None,
+    merger: Merger = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
     source_option: SourceOption = None,
@@ -128,6 +135,9 @@ def _source(
     storage: dict[str, str] | None,
     deletes: bool,
 ) -> package.Source:
+    for name, given in (("--kafka", kafka), ("--registry", registry)):
+        if given and kind is not SourceKind.KAFKA:
+            raise InvalidArgumentError(f"{name} is a setting of --source kafka, and this is --source {kind.value}")
     if kind is SourceKind.KAFKA:
         values = package.RegistryValues(registry) if registry else None
         topic = package.KafkaSource(path, kafka, values=values)

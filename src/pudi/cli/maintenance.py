@@ -13,6 +13,7 @@ from rich.text import Text
 import pudi
 from pudi.cli.common import (
     Json,
+    Merger,
     Path,
     StorageOption,
     WriteOption,
@@ -205,9 +206,7 @@ def services(
     interval: Annotated[float, typer.Option(min=0, help="Seconds between two turns of a table, with --watch.")] = 60.0,
     max_at_once: Annotated[int, typer.Option(min=1, help="Number of tables that are worked on at a time.")] = 2,
     on_spark: Annotated[bool, typer.Option("--spark", help="Run the work on a Spark session.")] = False,
-    merger: Annotated[
-        str | None, typer.Option(help="Merger of the tables' records, as module:Class; imported and registered.")
-    ] = None,
+    merger: Merger = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
 ) -> None:
@@ -262,10 +261,11 @@ def forget(
     Exits with 2 if files still hold some, as those of savepoints do.
     """
     with errors():
-        table = opened(path, storage_option)
+        table, options = opened(path, storage_option), pairs("--option", option)
         if not (dry_run or yes or as_json):
+            table.scan(where=where)  # refuses a wrong predicate
             typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
-        done = table.forget(where, dry_run=dry_run, options=pairs("--option", option))
+        done = table.forget(where, dry_run=dry_run, options=options)
         say(done.to_json() if as_json else str(done))
         if not (done.ok or dry_run):
             raise typer.Exit(WRONG)

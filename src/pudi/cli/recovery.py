@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, counted, errors, opened, pairs, say
 from pudi.config.table_options import NEWEST_VERSION
+from pudi.context.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pudi.recovery import savepoints
+else:
+    savepoints = lazy_module("pudi.recovery.savepoints")
 
 
 class SavepointVerb(str, Enum):
@@ -64,9 +70,12 @@ def rollback(
 ) -> None:
     """Roll back the newest commit, or the pending plan of a clustering or log compaction; asks first."""
     with errors():
-        table = opened(path, storage_option)
-        _confirm(yes or as_json, f"Roll back {instant} of {path}? Its files are deleted.")
-        _report(table.rollback(instant, options=pairs("--option", option)), as_json)
+        table, options = opened(path, storage_option), pairs("--option", option)
+        if not (yes or as_json):
+            if instant not in {each.requested for each in table.timeline.pending}:
+                savepoints.commit_of(table._meta, table.timeline, instant)
+            typer.confirm(f"Roll back {instant} of {path}? Its files are deleted.", abort=True)
+        _report(table.rollback(instant, options=options), as_json)
 
 
 def restore(
@@ -81,15 +90,11 @@ def restore(
 ) -> None:
     """Restore a table to what it was when a commit completed; asks first."""
     with errors():
-        table = opened(path, storage_option)
-        what = "Complete the pending restore of" if to is None else "Roll back all commits after"
-        _confirm(yes or as_json or to is None, f"{what} {to} of {path}? Their files are deleted.")
-        _report(table.restore(to, options=pairs("--option", option)), as_json)
-
-
-def _confirm(sure: bool, question: str) -> None:
-    if not sure:
-        typer.confirm(question, abort=True)
+        table, options = opened(path, storage_option), pairs("--option", option)
+        if to is not None and not (yes or as_json):
+            savepoints.commit_of(table._meta, table.timeline, to)
+            typer.confirm(f"Roll back all commits after {to} of {path}? Their files are deleted.", abort=True)
+        _report(table.restore(to, options=options), as_json)
 
 
 def _report(done: Any, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Json, Path, StorageOption, console, errors, opened, plain
+from pudi.cli.common import Columns, Json, Merger, Path, StorageOption, console, errors, opened, plain, split
 from pudi.cli.mergers import register
 from pudi.context.lazy import lazy_module
 
@@ -35,18 +35,13 @@ _LONGEST = 40
 def head(
     path: Path,
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="How many rows at most.")] = 10,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", "-c", help="Columns to show, with commas between them; more than once for more."),
-    ] = None,
+    columns: Columns = None,
     where: Annotated[str | None, typer.Option(help="SQL predicate over the records.")] = None,
     as_of: Annotated[str | None, typer.Option("--as-of", help="The moment to read at: an instant or a time.")] = None,
     meta_fields: Annotated[
         bool, typer.Option("--meta-fields", help="Hudi's own columns too, if no columns are named.")
     ] = False,
-    merger: Annotated[
-        str | None, typer.Option(help="Merger of the table's records, as module:Class; imported and registered.")
-    ] = None,
+    merger: Merger = None,
     as_json: Json = False,
     storage_option: StorageOption = None,
 ) -> None:
@@ -54,8 +49,7 @@ def head(
     with errors():
         if merger is not None:
             register(merger)
-        named = [name.strip() for text in columns or () for name in text.split(",")]
-        found = opened(path, storage_option).head(rows, named or None, where, as_of=as_of, meta_fields=meta_fields)
+        found = opened(path, storage_option).head(rows, split(columns), where, as_of=as_of, meta_fields=meta_fields)
         show_rows(found, as_json=as_json)
 
 
@@ -166,10 +160,7 @@ def changes(
         str, typer.Option(help="With cdc, records before and after as texts (json) or as columns (struct).")
     ] = "json",
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="How many rows at most.")] = 10,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option("--columns", "-c", help="Columns to show, with commas between them; more than once for more."),
-    ] = None,
+    columns: Columns = None,
     where: Annotated[str | None, typer.Option(help="SQL predicate over the rows.")] = None,
     meta_fields: Annotated[bool, typer.Option("--meta-fields", help="Hudi's own columns too.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say what would be read, and read nothing.")] = False,
@@ -178,9 +169,8 @@ def changes(
 ) -> None:
     """Show what commits changed: records that they brought, or with --format cdc every insert, update and delete."""
     with errors():
-        named = [name.strip() for text in columns or () for name in text.split(",")]
         found = opened(path, storage_option).changes(
-            since, until, columns=named or None, where=where, format=format, meta_fields=meta_fields, images=images
+            since, until, columns=split(columns), where=where, format=format, meta_fields=meta_fields, images=images
         )
         if explain:
             typer.echo(json.dumps({"explain": found.explain()}) if as_json else found.explain())
