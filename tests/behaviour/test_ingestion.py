@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.cli.app import app
-from pudi.ingest import Batch, FileSource, Ingestion, TableSource, sql_transform
+from pudi.ingest import Batch, FileSource, Ingestion, KafkaSource, TableSource, debezium_events, sql_transform
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.files import CsvOptions
 
@@ -184,13 +185,130 @@ def test_bad_records_are_refused_or_kept(tmp_path: Path) -> None:
         {"id": "a", "ts": 1, "fare": 2.5, "city": "nyc"},
         {"id": "d", "ts": 4, "fare": None, "city": None},
     ]
-    assert [row["position"] for row in read(tmp_path, "bad") if row["source"] == "a.csv"] == [2, 4]
+    assert [row["position"] for row in read(tmp_path, "bad") if row["source"] == "a.csv"] == [3, 4]
     bare = CsvOptions(header=False, delimiter=";")
     (tmp_path / "csv" / "a.csv").write_text("e;1;2;x\n")
     assert Ingestion(
         FileSource(tmp_path / "csv", "csv", csv=bare), tmp_path / "e", record_key="id", schema=SCHEMA
     ).run()
     assert read(tmp_path, "e") == [{"id": "e", "ts": 1, "fare": 2.0, "city": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ('{"id":"a","ts":1}\n{"id":"b","ts":2}\n', pudi.CorruptError, "JSON object and names no columns"),
+        ('id,ts\na,1\nb,"2\nc,3\n', pudi.CorruptError, "a quote in it is never closed"),
+        ("id,ts,id\na,1,b\n", pudi.SchemaError, "column 'id' more than once"),
+        ("id,city\na,\xe9\n", pudi.CorruptError, "UTF-?8"),
+        ("id,\xe9\na,1\n", pudi.CorruptError, "UTF-8"),
+        ("id,ts\n" + "a,1,1\n" * 1001, pudi.CorruptError, "more than 1,000"),
+    ],
+    ids=["json", "open quote", "one name twice", "latin-1", "latin-1 names", "rows"],
+)
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["typed", "untyped"])
+def test_a_csv_file_that_is_none_is_refused_as_a_whole(
+    tmp_path: Path, text: str, error: type[Exception], words: str, schema: pa.Schema | None
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(error, match=words) as caught:
+        job(tmp_path, "csv", schema=schema, ordering=None, error_table=tmp_path / "bad").run()
+    assert getattr(caught.value, "path") == "a.csv"  # noqa: B009 - of pudi's errors
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_csv_file_with_many_values_of_other_types_is_refused_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.csv").write_text("id,ts\n" + "a,x\n" * 1001)
+    with pytest.raises(pudi.CorruptError, match=r"more than 1,000 .*a\.csv"):
+        job(tmp_path, "csv", schema=SCHEMA, error_table=tmp_path / "bad").run()
+
+
+def test_every_bad_row_of_a_csv_file_has_a_place_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        "a,1,2024-01-01",
+        "b,x,2024-01-02",
+        'c,2,"say ""so"", it\'s 5"" long"',
+        "d,4,5,6",
+        "e,y,z",
+        "",
+        "f,1",
+        "g,7,h",
+    ]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.csv").write_text("\n".join(["id,ts,day", *rows]) + "\n")
+    job(tmp_path, "csv", schema=SCHEMA, error_table=tmp_path / "bad").run()
+    assert [row["id"] for row in read(tmp_path)] == ["a", "c", "g"]
+    found = pudi.Table(tmp_path / "bad").scan(["position", "record"]).to_arrow().sort_by("position").to_pylist()
+    assert [row["position"] for row in found] == [3, 5, 6, 7]
+    assert json.loads(found[0]["record"]) == {"id": "b", "ts": "x", "day": "2024-01-02"}
+
+
+@pytest.mark.parametrize("lines", [["null", '{"id": "a", "ts": 1}'], ['{"id": "a", "ts": 1}', " null\r"]])
+@pytest.mark.parametrize("schema", [SCHEMA, None], ids=["typed", "untyped"])
+def test_null_is_no_record(tmp_path: Path, lines: list[str], schema: pa.Schema | None) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.json").write_text("\n".join(lines))
+    with pytest.raises(pudi.CorruptError, match="null is no record"):
+        job(tmp_path, schema=schema).run()
+    job(tmp_path, schema=schema, error_table=tmp_path / "bad").run()
+    assert [row["id"] for row in read(tmp_path)] == ["a"]
+    assert [row["record"].strip() for row in read(tmp_path, "bad")] == ["null"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"target": None},
+        {"error_table": 1},
+        {"checkpoint": 1},
+        {"transforms": None},
+        {"report": "print"},
+        {"operation": ["upsert"]},
+        {"options": "a=b"},
+        {"storage_options": "a=b"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_arguments_of_an_ingestion_are_checked(tmp_path: Path, given: dict[str, Any]) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    settings = {"target": tmp_path / "t", "record_key": "id", **given}
+    with pytest.raises(pudi.InvalidArgumentError):
+        Ingestion(FileSource(tmp_path / "src", "json"), **settings)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FileSource(None, "csv"),  # type: ignore[arg-type]
+        lambda: FileSource("x", ["csv"]),  # type: ignore[arg-type]
+        lambda: FileSource("x", "csv", max_bytes=0),
+        lambda: FileSource("x", "csv", csv={"header": False}),  # type: ignore[arg-type]
+        lambda: CsvOptions(delimiter=";;"),
+        lambda: CsvOptions(delimiter="\u00b7"),
+        lambda: TableSource(None),  # type: ignore[arg-type]
+        lambda: TableSource("x", max_commits=0),
+        lambda: KafkaSource(1, {"bootstrap.servers": "x"}),  # type: ignore[arg-type]
+        lambda: KafkaSource("t", "x"),  # type: ignore[arg-type]
+        lambda: KafkaSource("t", {"bootstrap.servers": "x"}, start=["latest"]),  # type: ignore[arg-type]
+        lambda: KafkaSource("t", {"bootstrap.servers": "x"}, max_events=0),
+        lambda: sql_transform(1),  # type: ignore[arg-type]
+        lambda: debezium_events(["mysql"]),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_sources_are_checked(make: Callable[[], object]) -> None:
+    with pytest.raises(pudi.InvalidArgumentError):
+        make()
+
+
+@pytest.mark.parametrize("given", [{"max_batches": 0}, {"max_batches": "1"}, {"interval_s": "1"}, {"interval_s": -1}])
+def test_arguments_of_a_run_are_checked(tmp_path: Path, given: dict[str, Any]) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0))
+    with pytest.raises(pudi.InvalidArgumentError):
+        job(tmp_path).run(**given)
+    assert not (tmp_path / "t").exists()
 
 
 def test_json_has_every_type_that_a_schema_asks_for(tmp_path: Path) -> None:
@@ -619,6 +737,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
     assert "bad.avsc" in run(app, [*common, "--schema", str(tmp_path / "bad.avsc")]).output
     no_broker = ["ingest", "--source", "kafka", "--from", "x", "--target", str(tmp_path / "t"), "--record-key", "id"]
     assert "names no broker" in run(app, no_broker).output
+    for option in ("--kafka", "--registry"):
+        assert f"{option} is a setting of --source kafka" in run(app, [*common, option, "url=x"]).output
     assert "module:function" in run(app, [*common, "--transform", "x"]).output
     assert "can't be made" in run(app, [*common, "--transform", "no_such_module:x"]).output
     (tmp_path / "failing_step.py").write_text("def step(data):\n    return data['no such column']\n")

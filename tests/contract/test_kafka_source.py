@@ -78,6 +78,24 @@ def test_offsets_are_the_checkpoint_and_events_come_once(topic: Any, tmp_path: P
     assert metadata["streamer.checkpoint.key.v2"] == f"{topic.name},0:10,1:6"
 
 
+def test_a_place_that_no_commit_states_is_said(topic: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    topic.send(0, event(1))
+    late = job(tmp_path, source(topic, start="latest"))
+    assert late.run() == 1
+    assert f"give it checkpoint='{topic.name},0:1" in caplog.text
+    topic.send(0, event(2))
+    reached = late._reached
+    assert reached is not None
+    assert job(tmp_path, source(topic, start="latest"), checkpoint=reached.value).run() == 1
+    assert [row["id"] for row in read(tmp_path)] == [2]
+
+
+def test_the_client_refuses_a_setting(tmp_path: Path) -> None:
+    of = KafkaSource("t", {"bootstrap.servers": "localhost:1", "nonsense": "1"})
+    with pytest.raises(pudi.InvalidArgumentError, match="nonsense"):
+        job(tmp_path, of).run()
+
+
 def test_latest_bad_events_and_wrong_checkpoints(topic: Any, tmp_path: Path) -> None:
     topic.send(0, event(1), event(2))
     late = source(topic, start="latest")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pudi
@@ -72,3 +73,17 @@ def test_bad_lines_of_csv_before_a_transform(spark: Any, tmp_path: Path, with_sc
     rows = pudi.Table(tmp_path / "t").scan(meta_fields=False).to_arrow().sort_by("id").to_pylist()
     assert rows == [{"id": "a", "twice": 5.0}, {"id": "c", "twice": 3.0}]
     assert kept(tmp_path / "bad") == {("a.csv", 3, "b,2")}
+
+
+def test_a_damaged_file_is_an_error_whatever_the_session_says(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "src" / "a.parquet")
+    whole = (tmp_path / "src" / "a.parquet").read_bytes()
+    (tmp_path / "src" / "b.parquet").write_bytes(whole[: len(whole) // 2])
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(pudi.CorruptError, match=r"b\.parquet"):
+            Ingestion(FileSource(tmp_path / "src", "parquet"), tmp_path / "t", record_key="id", spark=spark).run()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    assert not (tmp_path / "t").exists()

@@ -56,7 +56,7 @@ def debezium_options(database: str) -> dict[str, str]:
 
 
 def _known(database: str) -> tuple[str, dict[str, str]]:
-    if database not in _DATABASES:
+    if not isinstance(database, str) or database not in _DATABASES:
         raise InvalidArgumentError(f"debezium={database!r}: it is {' or '.join(_DATABASES)}")
     return _DATABASES[database]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pudi.config.arguments import count_given, path_given
 from pudi.context import FileInfo, Storage
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.nested import check_is_loose
@@ -42,7 +43,7 @@ class FileSource:
         storage_options: credentials and settings of the storage.
 
     Raises:
-        InvalidArgumentError: another format.
+        InvalidArgumentError: another format, no path, or no number of bytes above 0.
     """
 
     path: str | os.PathLike[str]
@@ -52,8 +53,12 @@ class FileSource:
     storage_options: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in PARSERS:
+        path_given(self.path)
+        count_given(self.max_bytes, "max_bytes")
+        if not isinstance(self.format, str) or self.format not in PARSERS:
             raise InvalidArgumentError(f"format={self.format!r}: it is {', '.join(PARSERS)}")
+        if not isinstance(self.csv, CsvOptions):
+            raise InvalidArgumentError(f"csv is CsvOptions(header=…, delimiter=…), not {type(self.csv).__name__}")
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
         """Return the next files; see `Source`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.client import CommitResult
 from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import WriteOptions
-from pudi.config.arguments import names_given
+from pudi.config.arguments import count_given, names_given, path_given, seconds_given, text_given
 from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
@@ -74,6 +75,8 @@ class BatchReport:
         times = {"read_s": round(self.read_s, 3), "write_s": round(self.write_s, 3)}
         return json.dumps({**own, **counts, **times}, ensure_ascii=False)
 
+
+_log = logging.getLogger(__name__)
 
 OPERATIONS: Final = ("upsert", "insert", "bulk_insert", "insert_overwrite", "delete")
 _ERROR_COLUMNS: Final = pa.schema(
@@ -145,17 +148,22 @@ class Ingestion:
     _stopped: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        root = path_given(self.target, "target")
         if self.operation not in OPERATIONS:
             raise InvalidArgumentError(f"operation={self.operation!r}: it is {', '.join(OPERATIONS)}")
         if not hasattr(self.source, "next"):
             raise InvalidArgumentError(f"source is FileSource(…), TableSource(…), KafkaSource(…), not {self.source!r}")
         if self.schema is not None and not isinstance(self.schema, pa.Schema):
             raise InvalidArgumentError(f"schema is a pyarrow.Schema, not a {type(self.schema).__name__}")
+        if self.checkpoint is not None:
+            text_given(self.checkpoint, "checkpoint")
+        if self.report is not None and not callable(self.report):
+            raise InvalidArgumentError(f"report is a function of a BatchReport, not {type(self.report).__name__}")
         check_transforms(self.transforms)
         if self.spark is not None:
             check_session(self.spark)
-        target = canonical_root(os.fspath(self.target))
-        if self.error_table is not None and canonical_root(os.fspath(self.error_table)) == target:
+        target = canonical_root(root)
+        if self.error_table is not None and canonical_root(path_given(self.error_table, "error_table")) == target:
             raise InvalidArgumentError("error_table is the target: give a root of its own", table=target)
         if isinstance(self.source, TableSource) and canonical_root(os.fspath(self.source.path)) == target:
             raise InvalidArgumentError("source and target are one table", table=target)
@@ -181,8 +189,12 @@ class Ingestion:
             The number of batches.
 
         Raises:
+            InvalidArgumentError: no number of seconds, or no number of batches above 0.
             PudiError: a batch failed; those before it are committed.
         """
+        seconds_given(interval_s, "interval_s")
+        if max_batches is not None:
+            count_given(max_batches, "max_batches")
         count = 0
         while not self._stopped and (max_batches is None or count < max_batches):
             done = self.run_once()
@@ -222,6 +234,13 @@ class Ingestion:
             if batch.done is not None:
                 batch.done()
         self._reached = batch.checkpoint
+        if after.value is None and done.result is None and getattr(self.source, "start", "") == "latest":
+            _log.warning(
+                "%s: nothing was written, so no commit states the place that was reached. A job that starts before one "
+                "does begins at the latest offset again, and misses what came meanwhile: give it checkpoint=%r",
+                self.target,
+                done.checkpoint,
+            )
         if self.report is not None:
             self.report(done)
         return done

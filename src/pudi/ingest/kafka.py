@@ -12,6 +12,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 
+from pudi.config.arguments import count_given, map_given, text_given
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, SetupError, UnavailableError
 from pudi.ingest.checkpoints import Checkpoint
@@ -126,7 +127,8 @@ class KafkaSource:
     Args:
         topic: the topic.
         config: settings of the client: `bootstrap.servers` and the like, by Kafka's names.
-        start: where a first batch begins: `earliest` or `latest`.
+        start: where a first batch begins: `earliest` or `latest`. What `latest` was is kept by the first commit: a
+            job that ends before it has written anything begins at the latest offset again.
         max_events: events that one batch takes of all partitions together.
         fail_on_data_loss: whether events that Kafka deleted before they were taken in are an error; else the batch
             begins with the oldest that is there, as Hudi Streamer does by default.
@@ -134,7 +136,7 @@ class KafkaSource:
         values: decodes Avro by the schemas of a registry; None where values are JSON.
 
     Raises:
-        InvalidArgumentError: another `start`, or settings that name no broker.
+        InvalidArgumentError: another `start`, no number of events above 0, or settings that name no broker.
     """
 
     topic: str
@@ -147,9 +149,11 @@ class KafkaSource:
     values: RegistryValues | None = None
 
     def __post_init__(self) -> None:
-        if self.start not in {"earliest", "latest"}:
+        text_given(self.topic, "topic")
+        count_given(self.max_events, "max_events")
+        if self.start not in ("earliest", "latest"):
             raise InvalidArgumentError(f"start={self.start!r}: it is earliest or latest")
-        if self.client is None and not _BROKERS & set(self.config):
+        if self.client is None and not _BROKERS & set(map_given(self.config, "config")):
             raise InvalidArgumentError(
                 "config names no broker: give bootstrap.servers (--kafka bootstrap.servers=host:9092)"
             )
@@ -163,6 +167,7 @@ class KafkaSource:
                 has no schema of the topic.
             NotSupportedError: a Spark session is given.
             SetupError: confluent-kafka isn't installed.
+            InvalidArgumentError: the client doesn't take a setting.
         """
         if spark is not None:
             raise NotSupportedError("a topic is read by this process: ingest without spark")
@@ -316,10 +321,13 @@ def _placed(bad: tuple[BadRecord, ...], positions: list[tuple[int, int]], topic:
 
 def _consumer(settings: Mapping[str, Any]) -> Any:
     try:
-        from confluent_kafka import Consumer  # noqa: PLC0415 - optional
+        from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 - optional
     except ImportError:
         raise SetupError("a Kafka source needs confluent-kafka: pip install 'pudi[kafka]'") from None
-    return Consumer(dict(settings))
+    try:
+        return Consumer(dict(settings))
+    except (KafkaException, TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"config: the Kafka client doesn't take it: {error}") from error
 
 
 def _partition(topic: str, number: int, offset: int | None = None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
+from pudi.config.arguments import text_given
 from pudi.context import FileInfo, Storage
-from pudi.errors import CorruptError, PudiError, SchemaError
+from pudi.errors import CorruptError, InvalidArgumentError, PudiError, SchemaError
 from pudi.filegroup.foreign import ForeignFile
 from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
@@ -29,6 +31,8 @@ _ROW: Final = re.compile(r" in row \d+$")
 """Ends Arrow's errors; it counts in what was parsed together."""
 _CODECS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
 """Compressions of text, by the end of a file's name."""
+_NULL: Final = b"null"
+"""A line that ends the process where Arrow parses it first, and that is a record of nulls elsewhere."""
 MOST_SHOWN: Final = 10_000
 """Characters of a bad record that are kept."""
 
@@ -39,11 +43,19 @@ class CsvOptions:
 
     Attributes:
         header: whether the first line names the columns; without, a schema does.
-        delimiter: the character between values.
+        delimiter: the character between values, one of ASCII.
+
+    Raises:
+        InvalidArgumentError: the delimiter is none.
     """
 
     header: bool = True
     delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        given = text_given(self.delimiter, "delimiter")
+        if len(given) != 1 or not given.isascii() or given in '\r\n"\0':
+            raise InvalidArgumentError(f"delimiter={given!r}: it is one character of ASCII, no quote or end of a line")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,8 @@ def parse_json(
     explicit = None if schema is None else pa.schema([_as_json_has_it(each) for each in schema])
     options = pa_json.ParseOptions(explicit_schema=explicit, newlines_in_values=False)
     block = pa_json.ReadOptions(block_size=max(1 << 20, *(len(line) + 2 for line in lines), 1))
-    waiting = [np.array([number for number, line in enumerate(lines) if line.strip()], dtype=np.int64)]
+    bare = [line.strip() for line in lines]
+    waiting = [np.array([number for number, line in enumerate(bare) if line not in {b"", _NULL}], dtype=np.int64)]
     parts: list[pa.Table] = []
     kept: list[npt.NDArray[np.int64]] = []
     bad: list[BadRecord] = []
@@ -129,6 +142,8 @@ def parse_json(
         bad.append(BadRecord(source, positions[number], text, error[:500]))
         check_count(bad, source, root)
 
+    for number in (number for number, line in enumerate(bare) if line == _NULL):
+        refuse(number, "null is no record")
     while waiting:
         numbers = waiting.pop()
         if not len(numbers):
@@ -178,14 +193,18 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
     def refuse(row: Any) -> str:
         wrong = f"{row.actual_columns} values, {row.expected_columns} are expected"
         bad.append(BadRecord(file.path, row.number or 0, row.text[:MOST_SHOWN], wrong))
-        check_count(bad, file.path, storage.root)
-        return "skip"
+        return "error" if len(bad) > MOST_BAD else "skip"
 
     names = [] if csv.header or schema is None else schema.names
     typed = {} if schema is None else dict.fromkeys(schema.names, pa.string())
+    text = _text(storage, file)
+    if csv.header and _begins_with_json(text):
+        raise _damaged(storage, file, "its first line is a JSON object and names no columns; is its format json?")
+    if _has_open_quote(text, csv.delimiter):
+        raise _damaged(storage, file, "a quote in it is never closed, and takes in all that follows")
     try:
         rows = pa_csv.read_csv(
-            pa.BufferReader(_text(storage, file)),
+            pa.BufferReader(text),
             pa_csv.ReadOptions(
                 use_threads=False, column_names=names or None, autogenerate_column_names=not csv.header and not names
             ),
@@ -193,19 +212,66 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
             pa_csv.ConvertOptions(column_types=typed, strings_can_be_null=True, null_values=["", "null", "NULL"]),
         )
     except pa.ArrowInvalid as error:
+        check_count(bad, file.path, storage.root)
         raise _damaged(storage, file, error) from error
-    return Parsed(rows, tuple(bad)) if schema is None else _typed(rows, schema, file, storage, bad)
+    _check_columns(rows, file, storage)
+    return Parsed(rows, tuple(bad)) if schema is None else _typed(rows, schema, file, storage, bad, header=csv.header)
 
 
-def _typed(rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, bad: list[BadRecord]) -> Parsed:
-    """Cast columns of text; rows with a value that is none of its column's type are bad."""
+def _begins_with_json(text: bytes) -> bool:
+    first = text.lstrip().partition(b"\n")[0]
+    try:
+        return first.startswith(b"{") and isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_open_quote(text: bytes, delimiter: str) -> bool:
+    """Return whether the text ends within quotes, which Arrow takes for the end of a value."""
+    if text.count(b'"') % 2 == 0:
+        return False
+    begins = rb"(?:\A|(?<=[\r\n" + re.escape(delimiter).encode() + rb"]))"
+    ends = [found[1] for found in re.finditer(begins + rb'"(?:[^"]+|"")*("?)', text)]
+    return bool(ends) and not ends[-1]
+
+
+def _check_columns(rows: pa.Table, file: FileInfo, storage: Storage) -> None:
+    """Check that columns of a CSV file have names of their own, and that everything is UTF-8.
+
+    Raises:
+        CorruptError: something isn't UTF-8.
+        SchemaError: two columns have one name.
+    """
+    try:
+        names = rows.column_names
+    except UnicodeDecodeError as error:
+        raise _damaged(storage, file, f"the names of its columns aren't UTF-8: {error}") from error
+    again = next((name for name, count in Counter(names).items() if count > 1), None)
+    if again is not None:
+        raise SchemaError(f"its header has column {again!r} more than once", table=storage.root, path=file.path)
+    for each in rows.schema:
+        if pa.types.is_binary(each.type):  # as Arrow has it that finds the types
+            raise _damaged(storage, file, f"column {each.name!r} isn't UTF-8")
+
+
+def _typed(
+    rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, bad: list[BadRecord], *, header: bool
+) -> Parsed:
+    """Cast columns of text; rows with a value that is none of its column's type are bad.
+
+    Positions count all rows of the file, those too that were left out before.
+    """
     kinds = {each.name: each.type for each in schema if each.name in rows.column_names}
     good, wrong = _cast(rows, kinds)
     check_count([*bad, *wrong], file.path, storage.root)
+    first = 2 if header else 1
+    everything = np.arange(first, first + rows.num_rows + len(bad))
+    positions = np.setdiff1d(everything, [each.position for each in bad])
     for place in sorted(wrong):
-        record = json.dumps({name: rows[name][place].as_py() for name in rows.column_names}, ensure_ascii=False)
-        bad.append(BadRecord(file.path, place + 1, record[:MOST_SHOWN], wrong[place]))
-    return Parsed(good, tuple(bad))
+        values = {name: rows[name][place].as_py() for name in rows.column_names}
+        record = json.dumps(values, ensure_ascii=False, default=str)
+        bad.append(BadRecord(file.path, int(positions[place]), record[:MOST_SHOWN], wrong[place]))
+    return Parsed(good, tuple(sorted(bad, key=lambda each: each.position)))
 
 
 def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, dict[int, str]]:
@@ -214,6 +280,8 @@ def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, d
     for name, kind in kinds.items():
         for place, error in _refused(rows[name], kind):
             wrong.setdefault(place, f"column {name!r}: {error}")
+    if len(wrong) > MOST_BAD:  # the file is refused
+        return rows, wrong
     if wrong:
         good = np.ones(rows.num_rows, dtype=bool)
         good[list(wrong)] = False

@@ -25,6 +25,8 @@ TEXT_FORMATS: Final = frozenset({"json", "csv"})
 """Formats whose records can be bad one by one."""
 _BY_SPARK: Final = frozenset({"parquet", "orc"})
 """Formats that Spark's own readers read: they have types and names."""
+_READ_OPTIONS: Final = {"mergeSchema": "true", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""Options of Spark's readers, whatever the session says: a file that can't be read is an error, and loses no rows."""
 _BATCH_ROWS: Final = 10_000
 """Records that a worker hands to Spark at once."""
 _MOST_WITHOUT_KEY: Final = 100_000
@@ -57,7 +59,7 @@ def frame_of(
         if root is None:
             raise NotSupportedError("Spark can't read files of this storage: ingest without spark", table=storage.root)
         with spark_errors(storage.root, "looking at the files"):
-            reader = spark.read.options(**hadoop_options(storage)).option("mergeSchema", "true").format(format)
+            reader = spark.read.options(**hadoop_options(storage), **_READ_OPTIONS).format(format)
             return reader.load([f"{root}/{each.path}" for each in files]), ()
     numbers = spark.range(0, len(files), 1, task_count(len(files), sum(each.size for each in files)))
     parsing = _Parsing(storage, tuple(files), format, schema, csv)

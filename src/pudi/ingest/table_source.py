@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.config.arguments import count_given, path_given
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.source import Batch
@@ -39,12 +40,20 @@ class TableSource:
             slices may be gone, and the newest ones have each record's last version.
         deletes: whether deletes are taken in.
         storage_options: credentials and settings of the storage.
+
+    Raises:
+        InvalidArgumentError: no path, or no number of commits above 0.
     """
 
     path: str | os.PathLike[str]
     max_commits: int | None = None
     storage_options: Mapping[str, str] | None = None
     deletes: bool = True
+
+    def __post_init__(self) -> None:
+        path_given(self.path)
+        if self.max_commits is not None:
+            count_given(self.max_commits, "max_commits")
 
     def next(self, after: Checkpoint, schema: pa.Schema | None, spark: Any) -> Batch | None:
         """Return the records of the next commits; see `Source`.

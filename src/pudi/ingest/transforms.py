@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from pudi.config.arguments import text_given
 from pudi.context.lazy import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, SetupError
@@ -33,9 +34,9 @@ def sql_transform(query: str) -> Transform:
         query: the query; `<SRC>` stands for the records.
 
     Raises:
-        InvalidArgumentError: it doesn't name them.
+        InvalidArgumentError: it is no text, or doesn't name them.
     """
-    if SOURCE not in query:
+    if SOURCE not in text_given(query, "query"):
         raise InvalidArgumentError(f"the query doesn't name {SOURCE}, which stands for the records")
     text = query.strip().rstrip(";").replace(SOURCE, _VIEW)
 
@@ -66,7 +67,7 @@ def transformed(data: Any, transforms: Sequence[Transform]) -> Any:
     return data
 
 
-def check_transforms(transforms: Sequence[Transform]) -> None:
+def check_transforms(transforms: object) -> None:
     """Check that transforms are a list of functions.
 
     Raises:
@@ -74,6 +75,8 @@ def check_transforms(transforms: Sequence[Transform]) -> None:
     """
     if callable(transforms):
         raise InvalidArgumentError(f"transforms is a list of functions, not a function: [{_name(transforms)}]")
+    if not isinstance(transforms, Iterable):
+        raise InvalidArgumentError(f"transforms is a list of functions, not {type(transforms).__name__}")
     for each in transforms:
         if not callable(each):
             raise InvalidArgumentError(
