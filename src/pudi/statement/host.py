@@ -120,6 +120,9 @@ class Host(Protocol):
     def has(self, name: TableName) -> bool:
         """Return whether the engine reads a table or view of that name itself: none of Hudi's."""
 
+    def keeps(self, name: TableName) -> bool:
+        """Return whether the engine keeps a table of that name itself, and runs the statements that change it."""
+
     def registered(self, name: TableName) -> CataloguedEntry | None:
         """Return the entry of a Hudi table in the engine's own catalog; None if it has none of that name."""
 

@@ -31,6 +31,8 @@ from pudi.table import Table
 
 _NO_TABLE = re.compile(r"Table with name (\w+) does not exist")
 """DuckDB's words for a table that it doesn't know."""
+_KEPT = "SELECT 1 FROM duckdb_tables() WHERE NOT internal AND lower(table_name) = lower(?)"
+"""Finds a table that DuckDB keeps."""
 _ROW = "_pudi_row"
 """The column that numbers the rows of a merge."""
 
@@ -200,8 +202,16 @@ class LocalHost:
         return found if isinstance(found, Table) else None
 
     def has(self, name: TableName) -> bool:
-        """Whether data was given by that name."""
-        return len(name.parts) == 1 and name.parts[0].lower() in self._tables
+        """Whether data was given by that name, or DuckDB keeps it."""
+        return (len(name.parts) == 1 and name.parts[0].lower() in self._tables) or self.keeps(name)
+
+    @staticmethod
+    def keeps(name: TableName) -> bool:
+        """Whether a statement of this process has created a table of that name in DuckDB's memory."""
+        if len(name.parts) != 1 or name.path is not None or not _database.cache_info().currsize:
+            return False
+        found = _database().cursor().execute(_KEPT, [name.parts[0]]).fetchone()
+        return found is not None
 
     @staticmethod
     def registered(name: TableName) -> CataloguedEntry | None:

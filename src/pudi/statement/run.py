@@ -65,17 +65,17 @@ def run(host: Host, text: str) -> Any:
     try:
         return _RUN[type(statement)](session, statement)
     except TableNotFoundError:
-        if not _is_of_spark(session, statement):
+        if not _is_of_engine(session, statement):
             raise
     return session.query(Text(text, 0))
 
 
-def _is_of_spark(session: Session, statement: Statement) -> bool:
-    """Return whether a statement is about a table of Spark's own, of another format."""
+def _is_of_engine(session: Session, statement: Statement) -> bool:
+    """Return whether a statement is about a table that the engine keeps, of another format."""
     name = getattr(statement, "table", None)
-    if session.host.spark is None or not isinstance(name, TableName) or name.path is not None:
+    if not isinstance(name, TableName) or name.path is not None:
         return False
-    return session.find(name) is None and session.host.has(name)
+    return session.find(name) is None and session.host.keeps(name)
 
 
 def _query(session: Session, statement: Query) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,10 +34,18 @@ _OLD_MEANINGS = "spark.sql.legacy."
 
 
 _SHOWN = (("key", "string"), ("value", "string"))
+_SECRET = re.compile(r"secret|password|token|access[.-]?key|credential", re.IGNORECASE)
+"""Found in the keys of values that nobody may see (spark.redaction.regex, and what AWS and Polaris call theirs)."""
+_REDACTED = "*********(redacted)"
+
+
+def redacted(key: str, value: str) -> str:
+    """Return the value of a setting as it may be shown."""
+    return _REDACTED if _SECRET.search(key) else value
 
 
 def set_option(session: Session, statement: SetOption) -> Any:
-    """Run SET: set a key, show its value, or list all of them.
+    """Run SET: set a key, show its value, or list all of them; secrets aren't shown.
 
     Raises:
         InvalidArgumentError: Hudi and pudi have no such option.
@@ -45,10 +54,11 @@ def set_option(session: Session, statement: SetOption) -> Any:
     key, value = statement.key, statement.value
     own = key is not None and key.startswith(_OWN)
     local = session.host.spark is None
-    if not (own or local):
+    if not (own or local or key is None):
         return session.host.query(Text(session.text, 0), [], [])
     if key is None:
-        return session.host.result(Rows.table(_SHOWN, sorted(session.host.settings.items().items())))
+        known = ((name, redacted(name, text)) for name, text in session.host.settings.items().items())
+        return session.host.result(Rows.table(_SHOWN, sorted(known)))
     if value is not None:
         with session.at(0):
             if own:
@@ -57,7 +67,7 @@ def set_option(session: Session, statement: SetOption) -> Any:
                 _check_meaning(key, value)
         session.host.settings.set(key, value)
     shown = session.host.settings.get(key)
-    return session.host.result(Rows.table(_SHOWN, [(key, "<undefined>" if shown is None else shown)]))
+    return session.host.result(Rows.table(_SHOWN, [(key, "<undefined>" if shown is None else redacted(key, shown))]))
 
 
 def reset_option(session: Session, statement: ResetOption) -> Any:

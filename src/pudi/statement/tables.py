@@ -261,7 +261,7 @@ def drop_table(session: Session, statement: DropTable) -> Any:
     with session.at(statement.table):
         entry = session.entry(statement.table)
         if entry is None:
-            if statement.exists_ok and (session.host.spark is None or not session.host.has(statement.table)):
+            if statement.exists_ok and not session.host.keeps(statement.table):
                 return done(session)
             raise TableNotFoundError(f"there is no table {statement.table}")
         catalogued = entry if isinstance(entry, CataloguedEntry) else CataloguedEntry(entry.path)
