@@ -361,6 +361,11 @@ def test_a_server_without_generic_tables_is_refused(served: PolarisServer, catal
         ("https://host/api/catalog", {}, "the name of the catalog is missing: set pudi.polaris.warehouse"),
         ("lake", {"pudi.polaris.uri": "host:8181"}, "'host:8181' is no URL of http or https"),
         ("lake", {"pudi.polaris.uri": "https://me:pw@host"}, "'host' is no URL"),
+        (
+            "lake",
+            {"pudi.polaris.uri": "https://host", "pudi.polaris.token.uri": "https://me:pw@host/t"},
+            "'host/t' has a user",
+        ),
         ("https://host/api/catalog/lake", {"pudi.polaris.credential": "reader"}, "not of the form client-id:client-"),
     ],
 )

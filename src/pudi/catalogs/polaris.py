@@ -80,6 +80,7 @@ class PolarisCatalog(Catalog):
         uri, warehouse = _parts(address)
         self._uri = (uri or settings.uri or "").rstrip("/")
         self._warehouse = warehouse or settings.warehouse or ""
+        self._token_uri = settings.token_uri or ""
         self._context = context or Context()
         self._check_address()
         self._client = RestClient(self.address, self._uri, settings, self._context)
@@ -101,6 +102,11 @@ class PolarisCatalog(Catalog):
             raise InvalidArgumentError(
                 f"{PolarisOptions.uri}: {self._uri.rpartition('@')[2]!r} is no URL of http or https with a host, or "
                 "one with more than a path"
+            )
+        if urlsplit(self._token_uri).username:
+            raise InvalidArgumentError(
+                f"{PolarisOptions.token_uri}: {self._token_uri.rpartition('@')[2]!r} has a user before it: give the "
+                f"credential by {PolarisOptions.credential}"
             )
 
     @property
