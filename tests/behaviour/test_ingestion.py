@@ -394,6 +394,18 @@ def test_two_ingestions_of_one_table_count_nothing_twice(tmp_path: Path, operati
     assert [row["id"] for row in read(tmp_path)] == sorted(row["id"] for row in rows_of(0, 15))
 
 
+@pytest.mark.parametrize("given", ["city:SIMPLE", ["city:simple", "ts:SIMPLE"], ["city", "ts"]])
+def test_a_job_with_a_custom_key_starts_again(tmp_path: Path, given: str | list[str]) -> None:
+    put(tmp_path / "src" / "a.json", rows_of(0), at=1000)
+    assert job(tmp_path, partition_by=given).run() == 1
+    put(tmp_path / "src" / "b.json", rows_of(5), at=1001)
+    assert job(tmp_path, partition_by=given).run() == 1
+    assert len(read(tmp_path)) == 10
+    for other in ("city:TIMESTAMP", ["ts", "city"], "fare:SIMPLE"):
+        with pytest.raises(pudi.InvalidArgumentError, match="is for a new table"):
+            job(tmp_path, partition_by=other)
+
+
 def test_two_ingestions_that_make_the_target_take_the_first_batch_once(tmp_path: Path) -> None:
     class Beside:
         """Lets another ingestion take the first batch in, from its table on."""

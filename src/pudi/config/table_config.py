@@ -161,6 +161,13 @@ class TableConfig(TableOptions):
         marker = self.raw.get(OtherTableOptions.delete_marker.key, "")
         return (column, marker) if column and marker else None
 
+    def has_partitioning(self, wanted: Sequence[str]) -> bool:
+        """Return whether these are the table's partition columns, as `column` or `column:TYPE` of a custom key."""
+        parts = [[part.strip() for part in name.partition(":")[::2]] for name in wanted]
+        if tuple(name for name, _ in parts) != tuple(self.partition_fields):
+            return False
+        return all(kind.upper() in {"", own} for (_, kind), own in zip(parts, self.partition_types, strict=False))
+
     @property
     def partition_types(self) -> tuple[str, ...]:
         """Return how a custom key generator treats each partition column, in upper case; empty if not stated."""

@@ -291,10 +291,12 @@ class Ingestion:
             ("partition_by", self.partition_by, config.partition_fields),
             ("ordering", self.ordering, config.ordering_fields),
         ):
-            if given is not None and names_given(given, name) != tuple(own):
+            wanted = names_given(given, name)
+            same = config.has_partitioning(wanted) if name == "partition_by" else wanted == tuple(own)
+            if given is not None and not same:
                 has = f"the table has {', '.join(own)}" if own else "the table has none"
                 raise InvalidArgumentError(
-                    f"{name}={', '.join(names_given(given, name))} is for a new table, and {has}: leave it out",
+                    f"{name}={', '.join(wanted)} is for a new table, and {has}: leave it out",
                     table=table.path,
                 )
 

@@ -278,12 +278,12 @@ def _taken_up(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Tabl
         raise TableExistsError("there is a table already, and it has commits: choose another target", table=root)
     wanted = {name: names_given(settings[name], name) for name in ("record_key", "partition_by", "ordering")}
     config = table.config
-    there = {
-        "record_key": tuple(config.record_key_fields),
-        "partition_by": tuple(config.partition_fields),
-        "ordering": tuple(config.ordering_fields),
+    same = {
+        "record_key": wanted["record_key"] == tuple(config.record_key_fields),
+        "partition_by": config.has_partitioning(wanted["partition_by"]),
+        "ordering": wanted["ordering"] == tuple(config.ordering_fields),
     }
-    differs = [name for name, value in wanted.items() if there[name] != value]
+    differs = [name for name in wanted if not same[name]]
     if differs or table.schema != schema or config.table_type != TABLE_TYPES[settings["table_type"]]:
         what = differs[0] if differs else "its columns or its type"
         raise TableExistsError(
