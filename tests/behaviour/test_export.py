@@ -65,6 +65,16 @@ def test_no_rows_and_what_is_refused(table: pudi.Table, tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("place", ["", "/out", "/.hoodie/out"])
+def test_no_export_goes_into_its_table(table: pudi.Table, place: str) -> None:
+    before = sorted(Path(table.path).rglob("*"))
+    with pytest.raises(pudi.InvalidArgumentError, match="choose one outside of it"):
+        table.scan().to_files(table.path + place)
+    assert sorted(Path(table.path).rglob("*")) == before
+    with pytest.raises(pudi.InvalidArgumentError):
+        table.scan().to_files(1)  # type: ignore[arg-type]
+
+
 def test_the_commands_bring_a_table_out_and_in_again(table: pudi.Table, tmp_path: Path) -> None:
     run = CliRunner().invoke
     first = table.timeline.commits[0].requested

@@ -52,6 +52,8 @@ def test_a_bad_batch_is_taken_back(tmp_path: Path) -> None:
         (("restore", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
         (("rollback", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
         (("forget", "{path}", "--where", "ts = 1", "-o", "nope"), "KEY=VALUE"),
+        (("savepoint", "{path}", "list", "{instant}"), "takes no instant"),
+        (("savepoint", "{path}", "delete", "{instant}", "--comment", "why"), "are for create"),
     ],
     ids=lambda each: each[0] if isinstance(each, tuple) else "",
 )
@@ -73,7 +75,7 @@ def test_errors_name_what_is_there(tmp_path: Path) -> None:
     for arguments, told in (
         (["restore", str(path)], "no restore is pending"),
         (["restore", str(path), "20200101000000000", "-y"], "no completed commit of that time"),
-        (["savepoint", str(path), "delete", "20200101000000000"], "the table has no savepoint"),
+        (["savepoint", str(path), "delete", "20200101000000000"], "has no savepoint; the table's savepoints: none"),
         (["rollback", str(path), "20200101000000000", "-y"], "no completed commit of that time"),
     ):
         result = CliRunner().invoke(app, arguments)

@@ -40,6 +40,10 @@ def savepoint(
 ) -> None:
     """Keep the files of a commit from being cleaned, so that the table can be restored to it."""
     with errors():
+        if action is SavepointVerb.LIST and instant is not None:
+            raise typer.BadParameter(f"list takes no instant, and {instant!r} is given")
+        if action is not SavepointVerb.CREATE and (comment or user):
+            raise typer.BadParameter("--comment and --user are for create")
         table = opened(path, storage_option)
         if action is SavepointVerb.DELETE:
             if instant is None:

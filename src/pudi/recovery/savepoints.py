@@ -106,8 +106,12 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
         timeline = meta.store.load()
         found = timeline.find(instant, Action.SAVEPOINT)
         if found is None:
-            known = ", ".join(each.requested for each in timeline.of(Action.SAVEPOINT)) or "no savepoint"
-            raise NotFoundError(f"no savepoint; the table has {known}", table=meta.storage.root, instant=instant)
+            known = ", ".join(each.requested for each in timeline.of(Action.SAVEPOINT)) or "none"
+            raise NotFoundError(
+                f"the commit has no savepoint; the table's savepoints: {known}",
+                table=meta.storage.root,
+                instant=instant,
+            )
         if found.is_completed:
             delete_for_good(meta.storage, [meta.store.path(found)])
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from pudi.client import MetaClient
+from pudi.config.arguments import path_given
 from pudi.context import Storage
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import read_batches
@@ -28,7 +29,7 @@ from pudi.format.parquet_pages import parquet_writer
 from pudi.plan import ReadPlan
 from pudi.scan.planning import Planner
 from pudi.schema.spark_types import quote
-from pudi.storage import open_storage, temporary_errors, temporary_file
+from pudi.storage import canonical_root, open_storage, temporary_errors, temporary_file
 from pudi.task import SliceReader
 from pudi.timeline import TimelinePlace
 
@@ -384,10 +385,13 @@ class Scan(LazyRows):
             storage_options: credentials and settings of the folder's storage.
 
         Raises:
-            InvalidArgumentError: another format, or the folder has files.
+            InvalidArgumentError: another format, or the folder has files or lies in the table.
             SchemaError: the format has no such columns: CSV has no lists and structs.
         """
-        return export(self.to_batches(), self.schema, os.fspath(out), format, storage_options)
+        folder, root = path_given(out, "out"), canonical_root(self._meta.storage.root)
+        if f"{canonical_root(folder)}/".startswith(f"{root}/"):
+            raise InvalidArgumentError(f"the folder {folder!r} is in the table: choose one outside of it", table=root)
+        return export(self.to_batches(), self.schema, folder, format, storage_options)
 
     def explain(self) -> str:
         """Return the plan of the read as text: partitions, files, row groups and bytes, read and pruned.
