@@ -48,6 +48,20 @@ def test_a_table_is_created_opened_and_dropped_by_name(tmp_path: Path, address: 
     assert pudi.Table(table.path).scan().to_arrow().num_rows == 1
 
 
+def test_a_table_with_two_views_alone_is_dropped_by_its_name(tmp_path: Path, address: str) -> None:
+    options = {
+        "hoodie.datasource.hive_sync.table.strategy": "ALL",
+        "hoodie.meta.sync.sync_snapshot_with_table_name": "false",
+    }
+    with pudi.catalog(address, options=options) as catalog:
+        catalog.create_table("rides.trips", str(tmp_path / "t"), SCHEMA, record_key="id", table_type="mor")
+        catalog.create_table("rides.cabs_ro", str(tmp_path / "c"), SCHEMA, record_key="id")
+        assert catalog.tables("rides") == ["cabs_ro", "trips_ro", "trips_rt"]
+        assert catalog.drop_table("rides.trips")
+        assert not catalog.drop_table("rides.cabs")
+        assert catalog.tables("rides") == ["cabs_ro"]
+
+
 def test_options_of_the_catalog_are_those_of_its_tables(tmp_path: Path, address: str) -> None:
     created(address, tmp_path)
     options = {"hoodie.parquet.max.file.size": "1000000", "hoodie.datasource.write.operation": "insert"}

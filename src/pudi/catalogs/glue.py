@@ -5,7 +5,6 @@ Source: AWSGlueCatalogSyncClient of Apache Hudi, and Glue's quotas of items per 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -20,6 +19,7 @@ from pudi.catalogs.values import (
     TableFormat,
     TableName,
     Values,
+    with_s3_scheme,
 )
 from pudi.config import LockSettings, SyncOptions
 from pudi.config.option import text_of
@@ -58,7 +58,6 @@ _PASSING: Final = {
     "TooManyRequestsException",
 }
 _TABLE_INPUT: Final = ("Description", "Owner", "Retention", "ViewOriginalText", "ViewExpandedText", "TargetTable")
-_S3: Final = re.compile(r"^s3[an]:")
 
 
 class GlueCatalog(Catalog):
@@ -339,7 +338,7 @@ def _descriptor(table: CatalogTable) -> dict[str, Any]:
     form = table.format
     return {
         "Columns": _column_inputs(table.columns),
-        "Location": _S3.sub("s3:", table.location),
+        "Location": with_s3_scheme(table.location),
         "InputFormat": form.input_format,
         "OutputFormat": form.output_format,
         "SerdeInfo": {"SerializationLibrary": form.serde, "Parameters": dict(form.serde_properties)},
@@ -351,7 +350,7 @@ def _column_inputs(columns: Sequence[CatalogColumn]) -> list[dict[str, str]]:
 
 
 def _partition_input(partition: CatalogPartition, shared: Mapping[str, Any]) -> dict[str, Any]:
-    location = _S3.sub("s3:", partition.location)
+    location = with_s3_scheme(partition.location)
     return {"Values": list(partition.values), "StorageDescriptor": {**shared, "Location": location}}
 
 

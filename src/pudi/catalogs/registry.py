@@ -157,7 +157,7 @@ def _sqlite(address: str, options: Mapping[str, str], context: Context) -> Catal
 
 
 def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog:
-    servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive:")
+    servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive")
     found = resolve_only(options, [SyncOptions.batch_size]).explicit(SyncOptions.batch_size)
     return hive.HiveCatalog(servers, context, hive.BATCH if found is None else int(str(found)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
@@ -20,6 +21,7 @@ PROVIDER: Final = "spark.sql.sources.provider"
 COMMENT: Final = "comment"
 """Property with a table's comment, as Hive has it."""
 _INPUT_FORMATS: Final = "org.apache.hudi."
+_S3: Final = re.compile(r"^s3[an]:")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -124,6 +126,11 @@ class CatalogPartition:
 
     values: Values
     location: str
+
+
+def with_s3_scheme(location: str) -> str:
+    """Return a location in S3 with the scheme `s3`, whichever of its schemes it has; any other as it is."""
+    return _S3.sub("s3:", location)
 
 
 def is_hudi(table: CatalogTable) -> bool:

@@ -22,6 +22,7 @@ from pudi.statement.names import TableUse, replaced
 from pudi.statement.run import run
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
+from pudi.table.catalogs import root_at
 
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
 _MISFIT = SPARK_ERROR_MARK + "SchemaError: {} is none of type {}; give one that is, or NULL: "
@@ -171,9 +172,7 @@ class SparkHost:
             return None
         key = FormatOptions.as_read_optimized.key
         optimized = f"{key}=true" in facts.get("Storage Properties", "")
-        path = facts["Location"]
-        path = path.removeprefix("file:") if path.startswith("file:/") and path[6:7] != "/" else path
-        return CataloguedEntry(path, {key: "true"} if optimized else {}, is_view=optimized)
+        return CataloguedEntry(root_at(facts["Location"]), {key: "true"} if optimized else {}, is_view=optimized)
 
     def database(self) -> str:
         """The session's current database."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pudi.catalogs import CatalogColumn, CatalogTable
 from pudi.catalogs.registered import LAST_COMMIT, LAST_COMPLETION
+from pudi.catalogs.values import with_s3_scheme
 from pudi.client.meta_client import MetaClient
 from pudi.format import Action
 from pudi.timeline import Instant, Timeline
@@ -16,7 +16,6 @@ from pudi.timeline import Instant, Timeline
 Times: TypeAlias = tuple[str | None, str | None]
 """The requested time of the newest commit that is registered, and the greatest completion time."""
 _SCHEMA_PART = "spark.sql.sources.schema.part."
-_S3 = re.compile(r"^s3[an]:")
 
 
 def registered_times(table: CatalogTable) -> Times:
@@ -45,7 +44,7 @@ def altered(known: CatalogTable, wanted: CatalogTable, *, comments: bool) -> Cat
 
 def one_spelling(location: str) -> str:
     """Return a location in one spelling: catalogs change schemes and slashes."""
-    location = _S3.sub("s3:", location.rstrip("/"))
+    location = with_s3_scheme(location.rstrip("/"))
     return "file:/" + location.removeprefix("file:").lstrip("/") if location.startswith("file:") else location
 
 

@@ -11,7 +11,7 @@ from pudi.catalogs.values import is_hudi
 from pudi.config import resolve
 from pudi.config.arguments import map_given, text_given
 from pudi.errors import InvalidArgumentError, TableExistsError
-from pudi.table.catalogs import checked_hudi, hudi_entry, is_read_optimized, location_of
+from pudi.table.catalogs import checked_hudi, root_in
 from pudi.table.create import create
 from pudi.table.table import Table
 
@@ -67,13 +67,11 @@ class TableCatalog:
             InvalidArgumentError: the name is that of the read-optimised view of a table.
             PudiError: as `Table`.
         """
-        found = hudi_entry(self._catalog, TableName.parse(name))
-        if is_read_optimized(found):
-            raise InvalidArgumentError(
-                f"{self}: {name} is the read-optimised view of the table at {found.location}; open that, and read it "
-                "by scan(read_optimized=True)"
-            )
-        return Table(location_of(found), {**self._options, **map_given(options, "options")}, storage_options)
+        return Table(
+            root_in(self._catalog, TableName.parse(name)),
+            {**self._options, **map_given(options, "options")},
+            storage_options,
+        )
 
     def create_table(self, name: str, path: str, schema: Any, **roles: Any) -> Table:
         """Make a new table and register it.
@@ -123,18 +121,27 @@ class TableCatalog:
 def drop_entries(catalog: Catalog, name: TableName) -> bool:
     """Remove a Hudi table from a catalog, and those of its other entries that stand for the same table.
 
+    A merge-on-read table may have the entries `_ro` and `_rt` alone.
+
+    Returns:
+        Whether it was there.
+
     Raises:
         TableNotFoundError: it's a table of another format.
     """
     views = [f"{name.table}_ro", f"{name.table}_rt"]
     found = catalog.tables(name.database, [name.table, *views])
-    if name.table not in found:
+    own = {view: found[view].location for view in views if view in found and is_hudi(found[view])}
+    if name.table in found:
+        location = checked_hudi(catalog, name, found[name.table]).location
+    elif len(own) == len(views) and len(set(own.values())) == 1:
+        location = own[views[0]]
+    else:
         return False
-    entry = checked_hudi(catalog, name, found[name.table])
     for view in views:
-        if view in found and is_hudi(found[view]) and found[view].location == entry.location:
+        if own.get(view) == location:
             catalog.drop_table(TableName(name.database, view))
-    return catalog.drop_table(name)
+    return catalog.drop_table(name) or name.table not in found
 
 
 def catalog(kind: str | Catalog, uri: str | None = None, options: Mapping[str, str] | None = None) -> TableCatalog:

@@ -93,11 +93,22 @@ def root_of(path: str, options: Mapping[str, str]) -> str:
         return path
     place = catalogs.CatalogPlace.parse(path)
     with catalogs.open_catalog(place.kind, place.address, options) as catalog:
-        found = hudi_entry(catalog, place.name)
+        return root_in(catalog, place.name)
+
+
+def root_in(catalog: Catalog, name: TableName) -> str:
+    """Return the root of a Hudi table in a catalog.
+
+    Raises:
+        TableNotFoundError: the catalog has no such table, or one of another format.
+        InvalidArgumentError: the name is that of the read-optimised table.
+        UnavailableError: the catalog doesn't answer.
+    """
+    found = hudi_entry(catalog, name)
     if is_read_optimized(found):
         raise InvalidArgumentError(
-            f"{catalog}: {place.name} is the read-optimised view of the table at {found.location}; open that, and read "
-            "it by scan(read_optimized=True)"
+            f"{catalog}: {name} is the read-optimised view of the table at {found.location}; open that, and read it by "
+            "scan(read_optimized=True)"
         )
     return location_of(found)
 
@@ -134,5 +145,9 @@ def is_read_optimized(entry: CatalogTable) -> bool:
 
 def location_of(entry: CatalogTable) -> str:
     """Return the location of a registered table, by which pudi opens it."""
-    location = entry.location
+    return root_at(entry.location)
+
+
+def root_at(location: str) -> str:
+    """Return a location by which pudi opens a table: `file:/data/trips` of a catalog is a path."""
     return location.removeprefix("file:") if location.startswith("file:/") and location[6:7] != "/" else location

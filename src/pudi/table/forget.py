@@ -22,7 +22,7 @@ from pudi.config.option import Value
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import bind_where, columns, evaluate
-from pudi.filegroup import BaseFile, FileSlice, LogFile, StorageListing, virtual_keys
+from pudi.filegroup import BaseFile, LogFile, StorageListing, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
 from pudi.indexes.checking import CheckRun, in_portions
 from pudi.record import KeyGenerator
@@ -38,6 +38,7 @@ from pudi.services.registry import planned_services
 from pudi.services.runner import PENDING, run, run_pending
 from pudi.services.target import ServiceTarget
 from pudi.storage import StorageBelow
+from pudi.table.check import paths_of
 from pudi.task import Engine, FileJob
 from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
 from pudi.timeline import Instant
@@ -122,7 +123,7 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
     plans = pending_slices(meta, timeline)
     pending = {each.requested: each for each in timeline.pending}
     view = meta.view(timeline, sizes=False)
-    newest = {path for each in view.all_slices() for path in _paths(each)}
+    newest = {path for each in view.all_slices() for path in paths_of(each)}
     whole: dict[str, tuple[str, ...]] = {}  # a clean keeps all files of a slice, or none
     for group in view.groups_of(sorted({each.path.rpartition("/")[0] for each in held if not _is_entry(each)})):
         for files in (each.files for each in group.slices):
@@ -169,11 +170,6 @@ def _of_entries(in_data: bool, waits_for: Instant | None) -> str:
     if waits_for is not None:
         return f"entries of the metadata table, which waits for the pending {waits_for.action.value}"
     return "entries of the metadata table, which a compaction and a clean of it remove"
-
-
-def _paths(file_slice: FileSlice) -> list[str]:
-    files = (file_slice.base, *file_slice.logs)
-    return [each.path for each in files if each is not None]
 
 
 _log = logging.getLogger(__name__)
