@@ -55,6 +55,24 @@ def test_every_format_holds_the_merged_rows(table: pudi.Table, tmp_path: Path, f
     assert plain == [("1", "nyc"), ("2", "la")]
 
 
+def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
+    kind = pa.struct([("deep", pa.list_(pa.float64()))])
+    rows = pa.table({"id": ["a", "b", "c"], "x": [float("nan"), float("-inf"), 1.5]})
+    rows = rows.append_column("s", pa.array([{"deep": [0.5, float("inf")]}, None, {"deep": None}], kind))
+    table = pudi.create(tmp_path / "t", rows.schema, record_key="id")
+    table.insert(rows)
+    table.scan(columns=["id", "x", "s"]).to_files(tmp_path / "out", format="json")
+    text = (tmp_path / "out" / "part-00000.json").read_text()
+    found = [
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")) for line in text.splitlines()
+    ]
+    assert sorted(found, key=lambda row: row["id"]) == [
+        {"id": "a", "x": "NaN", "s": {"deep": [0.5, "Infinity"]}},
+        {"id": "b", "x": "-Infinity", "s": None},
+        {"id": "c", "x": 1.5, "s": {"deep": None}},
+    ]
+
+
 def test_no_rows_and_what_is_refused(table: pudi.Table, tmp_path: Path) -> None:
     done = table.scan(where="id > 9").to_files(tmp_path / "none")
     assert (done.rows, pq.read_table(tmp_path / "none" / "part-00000.parquet").num_rows) == (0, 0)

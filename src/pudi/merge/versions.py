@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.merge.deletes import OPERATION
 from pudi.merge.ordering import mask_of
 from pudi.merge.rule import MergeRule
 from pudi.schema.arrays import take
@@ -37,19 +36,21 @@ class Versions:
     missing: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: pa.Table, rule: MergeRule, *, partial: bool = False, stored: bool = False) -> Versions:
+    def of(
+        cls, rows: pa.Table, rule: MergeRule, *, partial: bool = False, operations: pa.ChunkedArray | None = None
+    ) -> Versions:
         """Records as versions, deletes being those that the records mark themselves.
 
         Args:
             rows: the records.
             rule: how deletes are marked, and ordered.
             partial: whether they're partial updates.
-            stored: they come from a file, where Flink's `_hoodie_operation` marks deletes too
-                (RecordContext.isDeleteHoodieOperation).
+            operations: of records in a log file, Flink's `_hoodie_operation`, which marks deletes too
+                (RecordContext.isDeleteHoodieOperation); None without that column.
         """
         deleted = rule.deletes(rows) if rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
-        if stored and OPERATION in rows.column_names:
-            deleted |= mask_of(pc.is_in(rows[OPERATION], value_set=pa.array(["D", "-U"])))
+        if operations is not None:
+            deleted |= mask_of(pc.is_in(operations.cast(pa.string()), value_set=pa.array(["D", "-U"])))
         return cls(rows, deleted, rule.unconditional(rows, deleted), partial)
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -204,9 +205,22 @@ class _JsonLines:
         """Nothing is left to write."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows: moments and days as ISO text, decimals as text, bytes in base64."""
+        """Write rows: moments and days as ISO text, decimals, NaN and infinities as text, bytes in base64."""
         for row in batch.to_pylist():
-            self._sink.write(json.dumps(row, default=_json, ensure_ascii=False).encode() + b"\n")
+            try:
+                line = json.dumps(row, default=_json, ensure_ascii=False, allow_nan=False)
+            except ValueError:  # JSON has no such numbers
+                line = json.dumps(_with_finite(row), default=_json, ensure_ascii=False)
+            self._sink.write(line.encode() + b"\n")
+
+
+def _with_finite(value: Any) -> Any:
+    """Return a value with the texts of Spark's JSON in place of NaN and infinities."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _with_finite(each) for key, each in value.items()}
+    return [_with_finite(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _json(value: Any) -> str:

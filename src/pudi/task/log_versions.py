@@ -14,6 +14,7 @@ from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.log_data import decode_in_parts, decode_positions
 from pudi.format.log_deletes import decode_deletes
 from pudi.merge import Versions
+from pudi.merge.deletes import OPERATION
 from pudi.plan.merging import Merging
 from pudi.schema import RECORD_KEY, FieldNames, columns_holding, conform_read
 from pudi.schema.internal import SchemaHistory
@@ -135,7 +136,7 @@ class LogVersions:
             yield self._deletes(block, target)
             return
         names = names_in(self.history, block.instant)
-        for stored in decode_in_parts(block, set(stored_names(target, names)), most):
+        for stored in decode_in_parts(block, {*stored_names(target, names), OPERATION}, most):
             yield self._records(block, stored, target, names)
 
     def _records(self, block: LogBlock, stored: pa.Table, target: pa.Schema, names: FieldNames | None) -> Versions:
@@ -145,7 +146,8 @@ class LogVersions:
         rows = keyed(nullable(conform_read(stored, target, path=block.path, names=names)), self.merging)
         if rows[RECORD_KEY].null_count:
             raise block.corrupt("has records without a record key")
-        return Versions.of(rows, self.merging.rule, partial=block.is_partial, stored=True)
+        operations = stored[OPERATION] if OPERATION in stored.column_names else None
+        return Versions.of(rows, self.merging.rule, partial=block.is_partial, operations=operations)
 
     def _deletes(self, block: LogBlock, target: pa.Schema) -> Versions:
         rule = self.merging.rule

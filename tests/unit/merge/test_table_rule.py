@@ -57,5 +57,6 @@ def test_defaults_are_filled() -> None:
 def test_flinks_operations_count_in_files_alone() -> None:
     rows = pa.table({"_hoodie_operation": ["I", "-U", "U", "D", None]})
     rule = MergeRule(MergeMode.COMMIT_TIME)
-    assert Versions.of(rows, rule, stored=True).deleted.tolist() == [False, True, False, True, False]
+    stored = Versions.of(rows, rule, operations=rows["_hoodie_operation"])
+    assert stored.deleted.tolist() == [False, True, False, True, False]
     assert not Versions.of(rows, rule).deleted.any()
