@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import types
 from pathlib import Path
@@ -173,6 +174,32 @@ def test_a_delete_takes_all_copies_of_a_key(tmp_path: Path, table_type: str, ver
     table.bulk_insert(pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in copies], schema))
     table.delete(pa.table({"id": ["a"]}))
     assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist() == ["b"]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("kind", "lower", "greater"),
+    [
+        (pa.int32(), -5, None),
+        (pa.date32(), dt.date(1960, 1, 1), None),
+        (pa.int64(), None, -5),
+        (pa.float64(), -0.0, 0.0),
+        (pa.float32(), float("inf"), float("nan")),
+    ],
+    ids=str,
+)
+def test_versions_of_one_batch_under_a_global_index(
+    engine: Engine, tmp_path: Path, kind: pa.DataType, lower: Any, greater: Any
+) -> None:
+    """The engine combines them before it looks keys up."""
+    schema = pa.schema([("id", pa.string()), ("ts", kind), ("v", pa.string())])
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE"}
+    table = pudi.create(tmp_path / "t", schema, record_key="id", ordering="ts", options=options)
+    given = [("a", greater, "greater"), ("a", lower, "lower"), ("b", lower, "lower"), ("b", greater, "greater")]
+    table.upsert(
+        engine.frame(pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in given], schema))
+    )
+    assert {row["id"]: row["v"] for row in engine.read(table.scan())} == {"a": "greater", "b": "greater"}
 
 
 @pytest.mark.sampled(2)

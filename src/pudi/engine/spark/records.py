@@ -20,6 +20,7 @@ from pudi.record import EMPTY_TEXTS, SPARK_ERROR_MARK, check_paths, null_texts, 
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow
 from pudi.schema.arrays import ordered_by
 from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
+from pudi.schema.types import is_java_integer
 from pudi.task.engine import InputSpec, RepeatedKeysError
 
 _EXACT_INTEGERS = {pa.float32(): 1 << 24, pa.float64(): 1 << 53}
@@ -166,8 +167,8 @@ class SparkRecords:
             return keyed
         if rule is None or self.spec.unique:
             raise RepeatedKeysError("records share a key", table=self.spec.table)
-        # among nulls, numbers and NaN, Spark's order of structs is that of ordering values
-        order = [f"{DATA}.{quote_path(name)}" for name in rule.ordering_fields] if rule.compares else []
+        fields = rule.ordering_types(self.spec.schema) if rule.compares else {}
+        order = [sql for name, kind in fields.items() for sql in _ordered(f"{DATA}.{quote_path(name)}", kind)]
         last = f"max(struct({', '.join([*order, ARRIVAL])})).{ARRIVAL} AS {ARRIVAL}"
         latest = keyed.groupBy(RECORD_KEY).agg(functions(keyed).expr(last))
         return self.keep(keyed.join(latest.select(ARRIVAL), [ARRIVAL], "left_semi"))
@@ -418,3 +419,15 @@ def collect_distinct(frame: Any, table: str, most: int) -> pa.Table:
             f"keys has more than {most:,} distinct rows: scan without keys, and join the frames", table=table
         )
     return whole
+
+
+def _ordered(value: str, kind: pa.DataType) -> list[str]:
+    """Return expressions whose order in a struct is that of ordering values, see `MergeRule.newer_wins`.
+
+    Spark's order of nulls, numbers and NaN is the same, but for a null among ints and for zeros of both signs.
+    """
+    if is_java_integer(kind):
+        return [f"coalesce({value}, {'0' if pa.types.is_int32(kind) else 'DATE_FROM_UNIX_DATE(0)'})"]
+    if pa.types.is_floating(kind):
+        return [value, f"NOT startswith(CAST({value} AS STRING), '-')"]
+    return [value]
