@@ -28,7 +28,14 @@ from pudi.metadata.keys import Shards
 from pudi.metadata.merge import folded, merged
 from pudi.metadata.plain_records import merged_lists
 from pudi.metadata.records import RECORD_SCHEMA, columns_of
-from pudi.metadata.validity import ever_invalidated_partitions, invalidated_partitions, is_known_to, missing, scope_of
+from pudi.metadata.validity import (
+    ever_invalidated_partitions,
+    invalidated_partitions,
+    is_known_to,
+    lost_commit,
+    missing,
+    scope_of,
+)
 from pudi.storage import StorageBelow, executor_of, local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -168,8 +175,8 @@ class MetadataTable:
                 that is the same, its file groups aren't listed again.
 
         Raises:
-            CorruptError: the metadata table has no completed commit or lacks one of the table's, or its list of files
-                was rolled back.
+            CorruptError: the metadata table has no completed commit or lacks one of the table's, the completed file of
+                one of its own is gone, or its list of files was rolled back.
         """
         own = StorageBelow(storage, METADATA_DIR)
         instants = None if before is None or store.rules.names_repeat else before._store
@@ -191,6 +198,15 @@ class MetadataTable:
                 "didn't maintain it; rebuild it",
                 table=own.root,
                 instant=behind.requested,
+            )
+        lost_instant = lost_commit(timeline, known, instants)
+        if lost_instant is not None:  # unless its rollback had begun when the metadata table's timeline was loaded
+            lost_instant = lost_commit(_still_completed(timeline, store.load()), known, instants)
+        if lost_instant is not None:
+            raise CorruptError(
+                f"the completed file of the metadata table's deltacommit {lost_instant.requested} is gone; rebuild it",
+                table=own.root,
+                instant=lost_instant.requested,
             )
         # Sizes in commits are not read here, which would cost a request per log file. A log file that was cut off at a
         # block's end may only lack deletes, which follow the records: the index then has entries too many, which

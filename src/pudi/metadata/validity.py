@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pudi.filegroup import CommittedLogs, LogScope
-from pudi.format import INIT_INSTANT, Action, Layout, parse_base_file
+from pudi.format import INIT_INSTANT, Action, Layout, State, parse_base_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _LOG = "a log file of the metadata table"
@@ -86,6 +86,39 @@ def _missing(
         elif first is not None and instant.requested > first:
             return instant
     return None
+
+
+def lost_commit(data: Timeline, metadata: Timeline, store: TimelineStore) -> Instant | None:
+    """Return a pending deltacommit of the metadata table that has completed, so that its completed file is gone.
+
+    The first deltacommit makes the list of files, and others follow only when it is there. Any other one completes
+    before the table's instant of the same time. Where Hudi rolled back an index build and uses its time again, such a
+    pending deltacommit is the next build, and nothing is lost.
+
+    Args:
+        data: the table's active timeline, loaded before the metadata table's.
+        metadata: the metadata table's active timeline; it has completed commits.
+        store: the storage of the metadata table's timeline.
+
+    Raises:
+        CorruptError: a rollback of the metadata table can't be read.
+        NotFoundError: a rollback is gone from the timeline and not in the archive.
+    """
+    pending = metadata.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+    for instant in pending:
+        if instant.requested == f"{INIT_INSTANT}000":
+            return instant
+    done = {i.requested for i in data.instants if i.is_completed and i.layout == metadata.layout}
+    lost = next((i for i in pending if i.requested in done), None)
+    if lost is None or lost.requested in _rolled_back(metadata, store):
+        return None
+    return lost
+
+
+def _rolled_back(own: Timeline, store: TimelineStore) -> frozenset[str]:
+    """Requested times of deltacommits that rollbacks of the metadata table took back."""
+    found = (each for rollback in own.of(Action.ROLLBACK) for each in store.decoded(rollback)["instantsRollback"])
+    return frozenset(each["commitTime"] for each in found)
 
 
 def is_known_to(
