@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -162,6 +163,26 @@ def test_null_partitions_and_key_parts_are_the_same(engine: Engine, tmp_path: Pa
     assert result is not None
     assert result.records_deleted == 2
     assert made.scan().to_arrow()["uuid"].to_pylist() == ["k0002"]
+
+
+@pytest.mark.parametrize("on", [["x"], "target.x = source.x", "target.x <=> source.x"], ids=str)
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+def test_zeros_and_nans_of_other_bits_are_equal(
+    engine: Engine, tmp_path: Path, kind: pa.DataType, on: list[str] | str
+) -> None:
+    schema = pa.schema([("id", pa.string()), ("x", kind), ("v", pa.int64())])
+    made = pudi.create(tmp_path / "t", schema, record_key="id")
+    nan = np.array([0x7FF8 << 48, 0x7FF8 << 48 | 1 << 40], dtype=np.uint64).view(np.float64)  # two, of other bits
+
+    def rows(xs: list[float], v: int) -> pa.Table:
+        return pa.table([["a", "b", "c"], pa.array(xs, kind), [v] * 3], schema=schema)
+
+    made.insert(engine.frame(rows([0.0, 1.5, nan[0]], 1)))
+    merging = made.merge(engine.frame(rows([-0.0, 1.5, nan[1]], 2)), on=on)
+    done = merging.when_matched_update({"v": "source.v"}).execute()
+    assert done is not None
+    assert done.records_updated == 3
+    assert made.scan().to_arrow()["v"].to_pylist() == [2, 2, 2]
 
 
 def test_nothing_to_do(pair: Merging) -> None:

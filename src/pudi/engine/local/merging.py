@@ -118,7 +118,7 @@ def merge_records(source: pa.Table, merge: MergeUpsert) -> pa.Table:
 
 def _newest(source: pa.Table, newest: NewestRows) -> pa.Table:
     """Return the rows of a source that count."""
-    numbered = source.select(newest.keys).append_column("_pudi_rank", _numbers(source.num_rows))
+    numbered = _canonical(source.select(newest.keys)).append_column("_pudi_rank", _numbers(source.num_rows))
     if numbered.group_by(list(newest.keys)).aggregate([]).num_rows == source.num_rows:
         return source
     columns: list[Any] = []
@@ -141,6 +141,7 @@ def _named(join: MergeJoin) -> Iterable[tuple[str, tuple[str, str]]]:
 
 def _comparable(keys: pa.Table, join: MergeJoin) -> pa.Table:
     """Key columns as a join takes them: to it null never equals null."""
+    keys = _canonical(keys)
     if not join.nulls_match:
         return keys
     made: dict[str, pa.ChunkedArray] = {}
@@ -149,6 +150,16 @@ def _comparable(keys: pa.Table, join: MergeJoin) -> pa.Table:
         made[f"{name}_null"] = column.is_null()
         made[name] = pc.fill_null(column.cast(pa.string()), "")
     return pa.table(made)
+
+
+def _canonical(keys: pa.Table) -> pa.Table:
+    """Key columns with one zero and one NaN: joins and groups go by bits, and SQL has them equal."""
+    for place, field in enumerate(keys.schema):
+        if pa.types.is_floating(field.type):
+            column = pc.add(keys[field.name], pa.scalar(0, field.type))  # -0.0 + 0.0 is 0.0
+            nan = pa.scalar(float("nan"), field.type)
+            keys = keys.set_column(place, field, pc.if_else(pc.is_nan(column), nan, column))
+    return keys
 
 
 def _within(join: MergeJoin, keys: pa.Table) -> ReadPlan:
