@@ -14,6 +14,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.context.executor import ThreadExecutor
 from pudi.format import Action, State
 from pudi.services.failures import read_failure
 from pudi.services.target import ServiceTarget
@@ -317,3 +318,27 @@ def test_the_end_of_a_program_waits_no_longer_than_it_is_told(tmp_path: Path, sl
     assert left.requested in {each.requested for each in of_kind(tmp_path / "trips", Action.COMMIT)}
     assert rows(mine) == expected(2)
     assert mine.doctor().orphans == ()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_the_next_write_begins_what_got_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """Whether or not a thread has run services of the table before."""
+    mine = made(tmp_path / "t", "cow", **CLEANING)
+    for ts in range(1, 3 + 2 * before):
+        mine.upsert(batch(ts))
+    assert mine.wait_for_services(60).ok
+    cleans = len(of_kind(tmp_path / "t", Action.CLEAN))
+    assert bool(cleans) == bool(before)
+
+    def refused(*arguments: object, **named: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadExecutor, "begin", refused)
+        result = mine.upsert(batch(7))
+    assert "can't start new thread" in result.failed_services["clean"]
+    assert mine.wait_for_services(60).left == ("clean",)
+    mine.upsert(batch(8))
+    assert mine.wait_for_services(60).ok
+    assert len(of_kind(tmp_path / "t", Action.CLEAN)) > cleans
+    assert rows(mine) == expected(8)

@@ -106,9 +106,14 @@ def begin(meta: MetaClient, service: str, work: Callable[[], object], exit_secon
     with _guard:
         queue = _queues.setdefault(_key(meta), _Queue(meta.storage.root))
         queue.waiting[service] = work
-        if not queue.active:
-            queue.active = True
+        if queue.active:
+            return
+        queue.active = True
+        try:
             queue.thread = executor.begin(queue.run, "services", exit_seconds=exit_seconds)
+        except BaseException:  # there's no thread to be had; the next one that asks tries again
+            queue.active = False
+            raise
 
 
 def wait_for_services(meta: MetaClient, seconds: float | None) -> ServicesReport:
