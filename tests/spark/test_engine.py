@@ -347,3 +347,24 @@ def test_records_that_differ_from_those_counted_are_an_error(tmp_path: Path, spa
         with pytest.raises(UnavailableError, match="'p0'"):
             check(received, fingerprint)
     records.release()
+
+
+@pytest.mark.parametrize("verb", ["upsert", "merge", "merge of some", "merge by another column"])
+def test_texts_of_a_collation_are_compared_by_their_bytes(tmp_path: Path, spark: Any, verb: str) -> None:
+    if spark.version.startswith("3."):
+        pytest.skip("Spark 3.5 has no collations")
+    schema = pa.schema([("id", pa.string()), ("name", pa.string()), ("v", pa.int64())])
+    table = pudi.create(tmp_path / "t", schema, record_key="id")
+    table.insert(pa.table([["a", "B", "A"], ["a", "B", "A"], [1, 2, 3]], schema=schema))
+    rows = spark.sql("SELECT * FROM VALUES ('B', 'B', 20L), ('a', 'a', 10L) AS rows(id, name, v)")
+    rows = rows.selectExpr("id COLLATE UTF8_LCASE AS id", "name COLLATE UTF8_LCASE AS name", "v")
+    if verb == "upsert":
+        table.upsert(rows)
+    elif verb == "merge":
+        table.merge(rows).when_matched_update().when_not_matched_insert().execute()
+    elif verb == "merge of some":
+        table.merge(rows, on="id").when_matched_update(condition="target.v < source.v").execute()
+    else:
+        table.merge(rows, on="target.name = source.name").when_matched_update({"v": "source.v"}).execute()
+    found = table.scan(["id", "v"]).to_arrow()
+    assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == {"a": 10, "B": 20, "A": 3}

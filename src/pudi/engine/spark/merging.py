@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -21,9 +21,12 @@ from pudi.merge import DELETED
 from pudi.plan import MergeUpsert, ReadPlan
 from pudi.plan.merge_into import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind, MergeStage
 from pudi.schema import META_FIELDS, arrow_to_spark_json, is_untyped, normalise, spark_struct_to_arrow
-from pudi.schema.spark_types import quote, quote_path
+from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
 
 _SOURCE_ROW, _TARGET_ROW, _CLAUSE, _PLACE = "_pudi_source_row", "_pudi_target_row", "_pudi_clause", "_pudi_place"
+
+_COLLATIONS = "__COLLATIONS"
+"""Metadata by which Spark 4 says which texts of a column have a collation."""
 
 
 def source_of(data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[Any, pa.Schema]:
@@ -32,12 +35,23 @@ def source_of(data: Any, table: str, known: Callable[[], pa.Schema]) -> tuple[An
     with spark_errors(table, "looking at the source's columns"):
         names = [name for name in data.columns if name not in META_FIELDS]
         frame = data.select(*(quote(name) for name in names))
-        given = spark_struct_to_arrow(frame.schema.json())
+        schema = frame.schema
+        given = spark_struct_to_arrow(schema.json())
+        frame = _without_collations(frame, schema.jsonValue(), given)
     if not any(is_untyped(field.type) for field in given):
         return frame, given
     frame, given = typed(frame, given, known())
     with naming(None, table):
         return frame, normalise(given)
+
+
+def _without_collations(frame: Any, struct: Mapping[str, Any], given: pa.Schema) -> Any:
+    """Texts as the table has them, which compares their bytes: Spark 4 joins no columns of different collations."""
+    collated = {each["name"] for each in struct["fields"] if _COLLATIONS in each["metadata"]}
+    if not collated:
+        return frame
+    columns = ((quote(each.name), arrow_to_spark_type(each) if each.name in collated else None) for each in given)
+    return frame.selectExpr(*(name if kind is None else f"CAST({name} AS {kind}) AS {name}" for name, kind in columns))
 
 
 @dataclass(slots=True)
