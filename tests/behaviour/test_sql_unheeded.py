@@ -200,6 +200,30 @@ def test_a_table_of_another_provider_is_none_of_hudi(sql: Sql) -> None:
         sql("SELECT * FROM hudi.`{}/o`")
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("ADD COLUMNS (x INT, X INT)", "column X is named twice"),
+        ("ADD COLUMNS (x INT, y INT NOT NULL)", "column y is null"),
+        ("ADD COLUMNS (x INT, N INT)", "there is a column N already"),
+        ("ADD COLUMNS (x INT, y NOTHING)", "NOTHING"),
+        ("DROP COLUMNS (n, nope)", "no column nope"),
+    ],
+)
+def test_columns_are_changed_all_or_none(sql: Sql, change: str, message: str) -> None:
+    with pytest.raises(pudi.PudiError, match=message):
+        sql(f"ALTER TABLE t {change}")
+    assert [row[0] for row in sql("SHOW COLUMNS IN t")][5:] == ["id", "name", "n", "ts", "d"]
+
+
+def test_a_value_of_a_merge_that_fits_no_column_is_named(sql: Sql) -> None:
+    with pytest.raises(pudi.InvalidArgumentError, match=r"SQL, line 1, .*: s\.v: string does not become int64"):
+        sql(
+            "MERGE INTO t USING (SELECT 9 AS id, '0x1F' AS v) s ON t.id = s.id "
+            "WHEN NOT MATCHED THEN INSERT (id, n) VALUES (s.id, s.v)"
+        )
+
+
 def test_columns_may_have_the_names_of_words(sql: Sql) -> None:
     assert sql("WITH x AS (SELECT 1 AS update) SELECT update FROM x") == [(1,)]
     sql("CREATE TABLE w (id INT, end INT) USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{}/w'")

@@ -17,12 +17,13 @@ COMPUTED = "_pudi_computed_"
 """Begins the names of columns that the engine computes."""
 CLAUSE = f"{COMPUTED}clause"
 """The column with the number of the clause that takes a row, where the engine decides it."""
-_SIDES: Mapping[MergeStage, tuple[str, ...]] = {
+SIDES: Mapping[MergeStage, tuple[str, ...]] = {
     MergeStage.PAIRS: (TARGET, SOURCE),
     MergeStage.MATCHED: (TARGET, SOURCE),
     MergeStage.NOT_MATCHED: (SOURCE,),
     MergeStage.NOT_MATCHED_BY_SOURCE: (TARGET,),
 }
+"""The sides whose columns an expression of a stage may name."""
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ class MergeValues:
         parts: Mapping[str, tuple[Text, str, pa.Field]],
     ) -> Any:
         """Rows with some columns; an error names the place of what is wrong, if a part of it is wrong by itself."""
-        sides, host = {side: self.names[side] for side in _SIDES[stage]}, self.session.host
+        sides, host = {side: self.names[side] for side in SIDES[stage]}, self.session.host
 
         def query(text: str, tables: Mapping[str, Any]) -> Any:
             return self.session.query(Text(text, 0), tables)

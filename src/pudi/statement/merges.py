@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,8 @@ from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeSta
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.meaning import compared_exactly, holds, is_shared_in_merge
 from pudi.statement.merge_checks import bare, check_merge
-from pudi.statement.merge_values import CLAUSE, COMPUTED, MergeValues
+from pudi.statement.merge_values import CLAUSE, COMPUTED, SIDES, MergeValues
+from pudi.statement.names import conjuncts
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Merge, MergeAction, Text, When
@@ -32,7 +33,6 @@ _STAGES = {
     When.NOT_MATCHED: MergeStage.NOT_MATCHED,
     When.NOT_MATCHED_BY_SOURCE: MergeStage.NOT_MATCHED_BY_SOURCE,
 }
-_SIDES = {When.MATCHED: (TARGET, SOURCE), When.NOT_MATCHED: (SOURCE,), When.NOT_MATCHED_BY_SOURCE: (TARGET,)}
 _CHANGING = frozenset(
     {"rand", "randn", "random", "uuid", "shuffle", "monotonically_increasing_id", "spark_partition_id"}
 )
@@ -115,7 +115,7 @@ class _Merging:
         text = self.statement.on
         with self.session.at(text):
             self._check_repeatable(text)
-            parts = [self._conjunct(node) for node in _conjuncts(self._parsed(text))]
+            parts = [self._conjunct(_unwrapped(node)) for node in conjuncts(self._parsed(text))]
             return " AND ".join(part for part in parts if part is not None) or ()
 
     def _conjunct(self, node: exp.Expression) -> str | None:
@@ -192,7 +192,7 @@ class _Merging:
 
     def _is_shared(self, condition: Text, when: When) -> bool:
         self._check_repeatable(condition)
-        self._check_names(condition, _SIDES[when])
+        self._check_names(condition, SIDES[_STAGES[when]])
         return is_shared_in_merge(self.session.host, condition.text, self.names)
 
     def _values(self, clause: MergeAction, number: int, *, alone: bool) -> dict[str, object] | None:
@@ -221,7 +221,7 @@ class _Merging:
 
     def _value(self, value: Text, clause: MergeAction, number: int, column: pa.Field, *, alone: bool) -> object:
         """A value in the language of `where`, or the column that the engine computes it as."""
-        self._check_names(value, _SIDES[clause.when])
+        self._check_names(value, SIDES[_STAGES[clause.when]])
         if is_shared_in_merge(self.session.host, value.text, self.names, column):
             return value.text
         if alone and clause.when is not When.NOT_MATCHED_BY_SOURCE and self._of_source(self._parsed(value)):
@@ -286,22 +286,19 @@ class _Merging:
             each if column is None else column.with_name(each.name)
             for each, (_, column) in zip(made, self.computed, strict=True)
         ]
-        return host.fitted(frame, [*own, *wanted], casts=True)
+        try:
+            return host.fitted(frame, [*own, *wanted], casts=True)
+        except PudiError as error:
+            for number, (sql, _) in reversed(list(enumerate(self.computed))):
+                error.message = error.message.replace(f"column {COMPUTED}{number}:", f"{sql}:")
+            with self.session.at(self.statement.clauses[0].at):
+                raise
 
 
 def _unwrapped(node: exp.Expression) -> exp.Expression:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
-
-
-def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
-    node = _unwrapped(node)
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
-    else:
-        yield node
 
 
 def _first_line(error: Exception) -> str:

@@ -335,12 +335,19 @@ def alter(session: Session, statement: Alter) -> Any:
 
 
 def _add_columns(session: Session, statement: Alter, table: Table) -> None:
-    for column in statement.columns:
-        field = _field(session, column)
+    seen: set[str] = set()
+    for column in statement.columns:  # all are looked at before any is added
+        _field(session, column)
         if not column.nullable:
             raise wrong(session.text, column.at, f"column {column.name} is null in the records that are there")
+        if column.name.lower() in seen:
+            raise wrong(session.text, column.at, f"column {column.name} is named twice")
+        if named(table.schema.names, column.name) is not None:
+            raise wrong(session.text, column.at, f"there is a column {column.name} already")
+        seen.add(column.name.lower())
+    for column in statement.columns:
         with session.at(column.at):
-            table.add_column(column.name, field.type, after=column.after)
+            table.add_column(column.name, _field(session, column).type, after=column.after)
         _note_comment(session, statement, column.name, column.comment)
 
 
@@ -358,8 +365,13 @@ def _move_column(session: Session, statement: Alter, table: Table) -> None:
 
 
 def _drop_columns(session: Session, statement: Alter, table: Table) -> None:
+    whole = [name for name in statement.names if "." not in name]
+    missing = [name for name in whole if named(table.schema.names, name) is None]
+    if missing and not statement.exists_ok:  # before any is dropped
+        there = ", ".join(table.schema.names)
+        raise InvalidArgumentError(f"the table has no column {missing[0]}; it has {there}", table=table.path)
     for name in statement.names:
-        if statement.exists_ok and named(table.schema.names, name) is None:
+        if name in missing:
             continue
         table.drop_column(name)
         _note_comment(session, statement, name, "")
