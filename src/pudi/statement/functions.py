@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 import pyarrow as pa
@@ -62,12 +63,17 @@ def _timeline(session: Session, arguments: Sequence[object]) -> pa.Table:
     return Rows.table(columns, [_instant(table, entry) for entry in reversed(table.history(archived=archived))])
 
 
+def moment_text(at: datetime | None) -> str | None:
+    """Return a time as Hudi writes instants, to milliseconds; None for None."""
+    return None if at is None else at.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
 _NO_WRITE = (-1,) * 6
 
 
 def _instant(table: Table, entry: HistoryEntry) -> Sequence[object]:
     """An instant as Hudi's timeline relation has it; of what is no completed write, all numbers are -1."""
-    done = None if entry.completed is None else entry.completed.strftime("%Y%m%d%H%M%S%f")[:17]
+    done = moment_text(entry.completed)
     between = f"_{done}" if done is not None and table.config.version >= 8 else ""
     ending = "" if entry.state == "completed" else f".{entry.state}"
     file = f"{entry.instant}{between}.{entry.action}{ending}"

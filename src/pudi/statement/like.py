@@ -13,7 +13,7 @@ from pudi.config.option import Option
 from pudi.config.read_options import FormatOptions
 from pudi.config.table_options import OtherTableOptions, TableOptions
 from pudi.schema import without_meta_fields
-from pudi.schema.spark_types import arrow_to_spark_type
+from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.statement.session import Session
 from pudi.statement.tree import ColumnDef, CreateTable, TableName, Text
 from pudi.table import Table
@@ -94,7 +94,7 @@ def _of_table(source: Table, given: Mapping[str, str]) -> dict[str, str]:
 
 def _like_foreign(session: Session, statement: CreateTable, name: TableName) -> CreateTable:
     """Return the statement with the columns of a table that the engine knows, as Spark's catalog describes it."""
-    quoted = ".".join(f"`{part.replace('`', '``')}`" for part in name.parts)
+    quoted = ".".join(map(quote, name.parts))
     frame = session.query(Text(f"SELECT * FROM {quoted} LIMIT 0", name.at))
     columns = _columns(list(without_meta_fields(session.host.schema(frame))), name, {})
     spark = session.host.spark

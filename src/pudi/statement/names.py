@@ -12,6 +12,7 @@ from sqlglot.dialects import Spark
 from sqlglot.errors import SqlglotError
 
 from pudi.errors import NotSupportedError
+from pudi.schema.spark_types import quote
 from pudi.statement.reader import place
 from pudi.statement.tree import TableName, Text
 
@@ -84,7 +85,7 @@ def replaced(query: Text, uses: Sequence[TableUse], view_of: Callable[[int], str
     """
     pieces, done = [], 0
     for number, use in enumerate(uses):
-        alias = f" AS `{use.alias.replace('`', '``')}`" if use.alias else ""
+        alias = f" AS {quote(use.alias)}" if use.alias else ""
         pieces += [escape(query.text[done : use.start]), view_of(number), escape(alias)]
         done = use.end
     return "".join((*pieces, escape(query.text[done:])))

@@ -13,6 +13,7 @@ from pudi.config import (
     check_compactable,
 )
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.statement.functions import moment_text
 from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
 from pudi.table import Table
 
@@ -150,7 +151,7 @@ def _show_cleans(arguments: Arguments) -> Rows:
     rows = []
     for each in [e for e in table.history() if e.action == "clean" and e.state == "completed"]:
         kept = table.instant_content(each.instant)
-        done = None if each.completed is None else each.completed.strftime("%Y%m%d%H%M%S%f")[:17]
+        done = moment_text(each.completed)
         rows.append(
             (
                 each.instant, done, "clean", kept.get("startCleanTime"), kept.get("timeTakenInMillis"),

@@ -10,6 +10,7 @@ import numpy as np
 from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata
 from pudi.format.instants import WriteStat
+from pudi.statement.functions import moment_text
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
@@ -26,10 +27,6 @@ from pudi.table.history import HistoryEntry
 
 _WRITES = {"commit", "deltacommit", "replacecommit", "clustering", "compaction"}
 _INSTANT = Parameter("instant_time", required=True)
-
-
-def _moment(at: datetime | None) -> str | None:
-    return None if at is None else at.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
 def _commits(arguments: Arguments, *, archived: bool = False) -> Iterator[tuple[HistoryEntry, CommitMetadata]]:
@@ -58,7 +55,7 @@ def _show_commits(arguments: Arguments, *, archived: bool = False) -> Rows:
         action = () if archived else (entry.action,)
         yield (
             entry.instant,
-            _moment(entry.completed),
+            moment_text(entry.completed),
             *action,
             sum(stat.total_write_bytes for stat in stats),
             sum(map(_is_new, stats)),
@@ -74,7 +71,7 @@ def _show_commits_metadata(arguments: Arguments, *, archived: bool = False) -> R
     for entry, metadata in _commits(arguments, archived=archived):
         for partition, stat in _stats(metadata):
             yield (
-                entry.instant, _moment(entry.completed), entry.action, partition, stat.file_id, stat.prev_commit,
+                entry.instant, moment_text(entry.completed), entry.action, partition, stat.file_id, stat.prev_commit,
                 stat.num_writes, stat.num_inserts, stat.num_deletes, stat.num_update_writes, stat.total_write_errors,
                 stat.total_log_blocks, stat.total_corrupt_log_block, stat.total_rollback_blocks, stat.total_log_records,
                 stat.total_updated_records_compacted, stat.total_write_bytes,

@@ -206,8 +206,3 @@ def widest(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
     for kind in kinds:
         found = None if found is None else wider(found, kind)
     return found
-
-
-def common_time(left: pa.DataType, right: pa.DataType) -> bool:
-    """Return whether both types are days or points in time."""
-    return {left, right} <= {DATE, TIME}

@@ -17,7 +17,6 @@ Rule = Callable[[str, Sequence[Value]], Value]
 """Makes a call of a function: of its name, for messages, and its arguments."""
 
 _KINDS = {"text": TEXT, "int": INT, "long": LONG, "double": DOUBLE, "date": DATE, "time": TIME, "bool": BOOLEAN}
-NAMED = {**_KINDS, "binary": BINARY}
 
 
 def argument(name: str, value: Value, wanted: str) -> Value:
