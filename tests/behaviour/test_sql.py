@@ -66,6 +66,12 @@ def test_statements_of_a_spark_user_around_a_table(tmp_path: Path, spark: Any) -
     sql("INSERT INTO around VALUES (1, 'a'), (2, 'b')")
     sql("CREATE OR REPLACE TEMPORARY VIEW around_view AS SELECT id, v FROM around WHERE id > 1")
     assert sql("SELECT * FROM around_view") == [(2, "b")]
+    sql("CREATE OR REPLACE TEMPORARY VIEW around_view (k, w COMMENT 'x') AS SELECT id, v FROM around")
+    assert sql("SELECT w FROM around_view WHERE k = 2") == [("b",)]
+    with pytest.raises(pudi.InvalidArgumentError, match="1 columns, the query 2"):
+        sql("CREATE OR REPLACE TEMPORARY VIEW around_view (k) AS SELECT id, v FROM around")
+    pivoted = "SELECT x, y FROM around PIVOT (count(v) FOR v IN ('a' AS x, 'b' AS y)) ORDER BY id"
+    assert sql(pivoted) == [(1, None), (None, 1)]  # a group for each id
     spark.sql(f"CREATE TABLE around_parquet USING parquet LOCATION '{tmp_path}/p' AS SELECT 9 AS id, 'p' AS v")
     sql("INSERT INTO around_parquet SELECT id, v FROM around")  # the engine's own table
     assert sql("SELECT sum(id) FROM around_parquet") == [(12,)]
