@@ -270,6 +270,23 @@ def test_one_thread_reads_all_streams_where_no_other_starts(monkeypatch: pytest.
     assert list(Streams().ahead(ThreadExecutor(), 50, 3, 4)) == [*range(50), *range(3), *range(4)]
 
 
+def test_the_longest_time_that_an_option_takes_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest, failed = ((1 << 63) - 1) / 1000, list[object]()
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    executor, mutex, go = ThreadExecutor(), threading.Lock(), threading.Event()
+    assert executor.acquire(mutex, longest)
+    begun = executor.begin(go.wait, "test", exit_seconds=longest)
+    threading.Timer(0.05, go.set).start()
+    assert begun.wait(longest)
+    go.clear()
+    threading.Timer(0.05, go.set).start()
+    assert executor.call_within(longest, go.wait)
+    timer = executor.every(longest, lambda: None, "test")
+    assert not timer._job.wait(0.05)  # type: ignore[attr-defined]
+    timer.stop()
+    assert failed == []
+
+
 def test_an_interrupt_comes_before_other_errors() -> None:
     together = threading.Barrier(2)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pudi.context.executor import Executor, ThreadExecutor
+from pudi.context.workers import bounded
 
 
 class Clock(Protocol):
@@ -38,7 +39,7 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
-        time.sleep(seconds)
+        time.sleep(bounded(seconds))
 
 
 class ManualClock:

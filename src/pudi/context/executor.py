@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pudi.context.lazy import lazy_module
-from pudi.context.workers import Calls, Pool, lend
+from pudi.context.workers import Calls, Pool, bounded, lend
 
 if TYPE_CHECKING:
     from concurrent import futures
@@ -50,7 +50,7 @@ class BackgroundThread:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end; see `Background`."""
-        self._thread.join(seconds)
+        self._thread.join(None if seconds is None else bounded(seconds))
         return not self._thread.is_alive()
 
     def _run(self) -> None:
@@ -326,7 +326,7 @@ class ThreadExecutor:
 
     def acquire(self, mutex: Mutex, seconds: float) -> bool:
         """Acquire a mutex; see `Executor`."""
-        return mutex.acquire(timeout=seconds)
+        return mutex.acquire(timeout=bounded(seconds))
 
     def call_within(self, seconds: float, function: Callable[[], _Answer]) -> _Answer | None:
         """Call a function that may block in a thread of its own; see `Executor`."""
@@ -341,7 +341,7 @@ class _ThreadTimer:
     """A thread that calls a function again and again; arguments as of `Executor.every`."""
 
     def __init__(self, seconds: float, function: Callable[[], object], name: str) -> None:
-        self._seconds, self._function = seconds, function
+        self._seconds, self._function = bounded(seconds), function
         self._stopped = threading.Event()
         # At the end of a program it does without: what is left then takes no long time.
         self._job = lend(self._run, f"pudi-{name}") if threads_start() else None

@@ -19,6 +19,12 @@ _Answer = TypeVar("_Answer")
 _REST_S = 10.0
 """Seconds after which a thread without work ends."""
 _IDLE = "pudi-idle"
+_LONGEST_S = 10 * 365 * 86_400.0
+
+
+def bounded(seconds: float) -> float:
+    """Return seconds to wait, ten years at most: the system knows no number as great as an option may be."""
+    return min(seconds, _LONGEST_S)
 
 
 class Job:
@@ -46,7 +52,7 @@ class Job:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for its end, up to a number of seconds or without limit; return whether it has ended."""
-        return self._over.wait(seconds)
+        return self._over.wait(None if seconds is None else bounded(seconds))
 
 
 class _Worker:

@@ -145,3 +145,11 @@ def test_an_error_under_a_lock_stays_unless_the_lock_was_lost(
     monkeypatch.setattr(lock, "verify", verify)
     with pytest.raises(raised), lock:
         raise NotFoundError("gone")
+
+
+@pytest.mark.parametrize("provider", [None, FILE, STORAGE])
+def test_a_lock_is_waited_for_as_long_as_an_option_takes(provider: str | None) -> None:
+    storage = open_storage(f"memory://interrupted-{next(_numbers)}")
+    longest = {LockSettings.wait_ms.key: str((1 << 63) - 1)}
+    with open_lock(storage, provider, longest, Context()) as lock:
+        lock.verify()
