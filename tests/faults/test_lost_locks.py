@@ -26,14 +26,24 @@ from pudi.commit.rollback import abort, resume, roll_back
 from pudi.commit.rollback_plan import plan_of_pending
 from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve
-from pudi.errors import ConflictError, NotFoundError
+from pudi.context import Context, Storage
+from pudi.errors import ConflictError, NotFoundError, UnavailableError
 from pudi.filegroup import Markers
-from pudi.format import Action, State, encode_rollback_plan, heartbeat_path, history_file, parse_data_file
+from pudi.format import (
+    PROPERTIES,
+    PROPERTIES_BACKUP,
+    Action,
+    State,
+    encode_rollback_plan,
+    heartbeat_path,
+    history_file,
+    parse_data_file,
+)
 from pudi.metadata_write.client import begin_deltacommit, open_metadata
 from pudi.metadata_write.index_logs import write_index_logs
 from pudi.metadata_write.rollback import block_requests, roll_back_blocks
 from pudi.services.target import ServiceTarget
-from pudi.storage import open_storage
+from pudi.storage import StorageWrapper, open_storage
 from pudi.task.index_keys import LoggedKeys
 from pudi.task.metadata_files import append_changes
 from pudi.testing import FaultStorage, SimulatedCrash
@@ -239,6 +249,50 @@ def test_who_lost_the_lock_deletes_nothing(root: str) -> None:
     meta.delete_locked([path])
     with pytest.raises(NotFoundError):
         meta.storage.head(path)
+
+
+class Overtaken(StorageWrapper):
+    """A storage whose table's lock another process takes when the properties are read for the n-th time."""
+
+    def __init__(self, inner: Storage, at: int) -> None:
+        super().__init__(inner)
+        self.left, self.changed = at, list[str]()
+
+    def _call(self, kind: str, path: str, do: Callable[[], Any]) -> Any:
+        if path in {PROPERTIES, PROPERTIES_BACKUP} and kind in {"create", "put", "delete"} and self.left <= 0:
+            self.changed.append(f"{kind} {path}")
+        answer = do()
+        if (kind, path) == ("read", PROPERTIES):
+            self.left -= 1
+            if self.left == 0:
+                self.inner.put(".hoodie/lock", b"another's")
+        return answer
+
+
+OVERTAKEN: dict[str, Callable[[pudi.Table], object]] = {
+    "create_index": lambda made: made.create_index("record_index"),
+    "create_index on": lambda made: made.create_index("secondary_index", columns="rider"),
+    "drop_index": lambda made: made.drop_index("column_stats"),
+    "upgrade": lambda made: made.upgrade(9),
+    "drop metadata": lambda made: made.upsert(table([trip(0, 2)]), options={"hoodie.metadata.enable": "false"}),
+}
+
+
+@pytest.mark.parametrize("verb", OVERTAKEN)
+def test_who_lost_the_lock_leaves_the_properties_as_they_are(root: str, verb: str) -> None:
+    """Another process may have changed them: an index that it made would be no index any more."""
+    options = {"hoodie.write.lock.provider": "FileSystemBasedLockProvider", "hoodie.write.lock.wait_time_ms": "0"}
+    for at in count(1):
+        create(f"{root}/{at}", "mor", hoodie__write__table__version="8")
+        pudi.Table(f"{root}/{at}").create_index("record_index") if verb == "create_index on" else None
+        storage = Overtaken(open_storage(f"{root}/{at}"), at)
+        opened = pudi.Table.of(MetaClient.open(storage.root, None, options, Context(), storage), options)
+        with suppress(ConflictError, UnavailableError):
+            OVERTAKEN[verb](opened)
+        assert storage.changed == [], at
+        if storage.left > 0:
+            break
+    assert at > 3
 
 
 def test_who_lost_the_lock_hides_no_log_blocks(root: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.client.properties import read_properties
+from pudi.client.properties import read_properties, update_properties
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, commits_by_completion, find_schema
 from pudi.client.table_keys import key_generator, path_columns_of
 from pudi.config import (
@@ -332,6 +332,15 @@ class MetaClient:
         config = TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root)
         refuse_layout(config.layout_version, config.version, self.store.layout, self.storage)
         self.update_config(config)
+
+    def change_properties(self, change: Callable[[dict[str, str]], Mapping[str, str]]) -> None:
+        """Change the table's properties, under the table's lock; see `update_properties`.
+
+        Raises:
+            ConflictError: the lock was lost; the properties are as they were.
+        """
+        changed = update_properties(self.storage, self.context, self.lock, change)
+        self.update_config(TableConfig.parse(changed, table=self.storage.root))
 
     def update_config(self, config: TableConfig) -> None:
         """Take over the table's properties as they were read or changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pudi.config.new_table import with_older_names
-from pudi.context import Context, Storage
+from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError, NotFoundError, StoreNotFoundError, TableExistsError, TableNotFoundError
 from pudi.format import PROPERTIES, PROPERTIES_BACKUP, MaxBytes, decode_table_properties, encode_table_properties
 
@@ -70,7 +70,7 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
 
 
 def update_properties(
-    storage: Storage, context: Context, change: Callable[[dict[str, str]], Mapping[str, str]]
+    storage: Storage, context: Context, lock: Lock, change: Callable[[dict[str, str]], Mapping[str, str]]
 ) -> dict[str, str]:
     """Replace a table's properties by the result of `change`. Called under the table's lock.
 
@@ -79,12 +79,22 @@ def update_properties(
     Readers see the old or the new properties: a backup holds the old ones until the new file is written
     (HoodieTableConfig.modify). A backup that a crash left is restored first.
 
+    Args:
+        storage: the files of the table, or of its metadata table.
+        context: the clock.
+        lock: the table's lock.
+        change: returns the new properties.
+
     Returns:
         The new properties.
+
+    Raises:
+        ConflictError: the lock was lost; the properties are as they were.
     """
     recover_properties(storage)
     before = storage.read(PROPERTIES, MaxBytes.PROPERTIES)
     after = with_older_names(change(decode_table_properties(before, path=PROPERTIES)))
+    lock.verify()  # another process may have changed them since
     storage.create(PROPERTIES_BACKUP, before, durable=True)
     storage.delete([PROPERTIES])
     storage.create(PROPERTIES, encode_table_properties(after, context.clock.now_ms()), durable=True)

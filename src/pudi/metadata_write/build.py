@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from pudi.client.inflight_builds import partitions_of
 from pudi.client.meta_client import MetaClient
-from pudi.client.properties import update_properties
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted, names_in
 from pudi.context import FileInfo
 from pudi.errors import ConflictError, PudiError, TableNotFoundError
@@ -338,5 +337,4 @@ def set_partitions(
             new.pop(_REPEATED, None)
         return new | ({_REBUILD: ",".join(sorted(set(noted) - present))} if set(noted) - present else {})
 
-    changed = update_properties(meta.storage, meta.context, change)
-    meta.update_config(TableConfig.parse(changed, table=meta.storage.root))
+    meta.change_properties(change)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.properties import update_properties
-from pudi.config import OtherTableOptions, TableConfig
+from pudi.config import OtherTableOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import INDEX_DEFS, MaxBytes
 from pudi.format.metadata_partitions import MetadataPartitionType, partition_type
@@ -171,8 +170,7 @@ def _write(meta: MetaClient, definitions: dict[str, Any]) -> None:
     """Write all definitions, and state their path, which Hudi needs (HoodieTableMetaClient.getIndexMetadata)."""
     _put(meta, definitions)
     if meta.config.raw.get(DEFINITIONS_KEY) is None:
-        changed = update_properties(meta.storage, meta.context, lambda old: {**old, DEFINITIONS_KEY: INDEX_DEFS})
-        meta.update_config(TableConfig.parse(changed, table=meta.storage.root))
+        meta.change_properties(lambda old: {**old, DEFINITIONS_KEY: INDEX_DEFS})
 
 
 def _put(meta: MetaClient, definitions: dict[str, Any]) -> None:

@@ -321,12 +321,13 @@ def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient,
         if FILES in meta.config.metadata_partitions:
             set_first_version(meta)
             _set_metadata_version(meta, version)
-    meta.lock.verify()
 
     def change(properties: dict[str, str]) -> dict[str, str]:
         return with_version(TableConfig.parse(properties, table=root), version, columns, root).to_properties()
 
-    moved = meta.with_config(TableConfig.parse(update_properties(meta.storage, meta.context, change), table=root))
+    moved = meta.with_config(
+        TableConfig.parse(update_properties(meta.storage, meta.context, meta.lock, change), table=root)
+    )
     return moved, intent
 
 
@@ -351,7 +352,7 @@ def _set_metadata_version(meta: MetaClient, version: int) -> None:
     """Give the metadata table the version of its table."""
     mdt = open_metadata(meta)
     key = TableConfig.version.key
-    update_properties(mdt.storage, meta.context, lambda old: {**old, key: str(version)})
+    update_properties(mdt.storage, meta.context, meta.lock, lambda old: {**old, key: str(version)})
     meta.opened.client = None
 
 

@@ -93,7 +93,7 @@ def bring_to_6(meta: MetaClient, step: FirstStep) -> MetaClient:
         meta.storage.delete(list(_copies_of_plans(meta)))
 
         noted = {TableConfig.rebuild_partitions.key: FILES} if step.had_metadata else {}
-        raw = update_properties(meta.storage, meta.context, lambda _: {**step.config.raw, **noted})
+        raw = update_properties(meta.storage, meta.context, meta.lock, lambda _: {**step.config.raw, **noted})
         config = TableConfig.parse(raw, table=meta.storage.root)
         delete_folder(meta.storage, METADATA_DIR)
     return meta.with_config(config)

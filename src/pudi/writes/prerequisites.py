@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.properties import update_properties
-from pudi.config import Options, SyncOptions, TableConfig
+from pudi.config import Options, SyncOptions
 from pudi.config.new_table import missing_names
 from pudi.context import ServiceLock
 from pudi.context.lazy import lazy_module
@@ -55,5 +54,4 @@ def state_older_names(meta: MetaClient) -> None:
     with meta.lock:
         meta.reload()
         if missing_names(meta.config.raw):
-            changed = update_properties(meta.storage, meta.context, dict)
-            meta.update_config(TableConfig.parse(changed, table=meta.storage.root))
+            meta.change_properties(dict)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pudi.client.find_index import key_scope
 from pudi.client.meta_client import MetaClient
-from pudi.client.properties import read_properties, update_properties
+from pudi.client.properties import read_properties
 from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, TableConfig, WriteOptions
 from pudi.filegroup import FileSlice
@@ -94,8 +94,7 @@ def note_repeated(meta: MetaClient, timeline: Timeline, found: Sequence[Repeated
     if not counted:
         return
     first, table = counted[0], meta.storage.root
-    changed = update_properties(meta.storage, meta.context, lambda old: {**old, _KEY: "true"})
-    meta.update_config(TableConfig.parse(changed, table=table))
+    meta.change_properties(lambda old: {**old, _KEY: "true"})
     _log.warning(
         "table %s: record key %r is in two file groups now, %s and %s. The record index knows one of them, so reads "
         "don't use it any more. table.check() finds such keys. To end it, delete them and rebuild the index "
