@@ -109,15 +109,25 @@ def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection
 
 
 def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) -> Following | None:
-    """Return how to take compactions back, unless a clean may have deleted the file slices before them."""
+    """Return how to take compactions back, unless the file slices before them are incomplete to a reader.
+
+    A clean may have deleted them. And Hudi counts a log block only while its deltacommit is on the active timeline
+    (HoodieTableMetadataUtil.getValidInstantTimestamps), but once a compaction has merged them, they are archived.
+    """
     if not compactions:
         return Following()
     first = min(map(own.done, compactions))
     cleaned = any(own.done(each) > first for each in own.of(Action.CLEAN))
     if cleaned or meta.store.rules.logs_name_their_slice:  # there, later log files have the compaction in their names
         return None
+    mdt = open_metadata(meta)
+    archived = mdt.store.archived()
+    kept = (each for each in (*archived, *own.of(Action.COMMIT)) if each.action is Action.COMMIT)
+    merged = max((each.requested for each in kept if each not in compactions), default="")
+    if any(each.action is Action.DELTACOMMIT and own.done(each) > merged for each in archived):
+        return None
     newest_first = sorted(compactions, key=own.done, reverse=True)
-    return Following(tuple((each, _written_by(open_metadata(meta), each)) for each in newest_first))
+    return Following(tuple((each, _written_by(mdt, each)) for each in newest_first))
 
 
 def _written_by(mdt: MetaClient, compaction: Instant) -> tuple[str, ...]:
