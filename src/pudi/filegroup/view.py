@@ -196,6 +196,10 @@ class FileSystemView:
         return self._timeline.start
 
     @cached_property
+    def _oldest(self) -> str:
+        return self._timeline.oldest or ""
+
+    @cached_property
     def _archived(self) -> bool:
         return self._store.has_history()
 
@@ -299,7 +303,8 @@ class FileSystemView:
         start = self._start
         if start is None or instant >= start or self._timeline.is_pending(instant):
             return False
-        return self._archived and (self._archived_until is None or instant <= self._archived_until)
+        archived = self._archived if instant < self._oldest else instant in self._completions
+        return archived and (self._archived_until is None or instant <= self._archived_until)
 
     def _check_new(self, oldest: BaseFile) -> None:
         """Verify that a file group without visible slices started after the reader's snapshot."""

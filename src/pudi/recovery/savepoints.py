@@ -5,18 +5,20 @@ Source: SavepointActionExecutor, SavepointHelpers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.rollback import finish_rollbacks
+from pudi.config import ArchiveOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.filegroup.clean_history import cleans_after, retained_text
 from pudi.format import Action, State
 from pudi.format.recovery import encode_savepoint
+from pudi.services.archive_plan import replaced_files
 from pudi.services.clean_plan import savepointed_names
 from pudi.storage import delete_for_good
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant, Timeline, archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,16 @@ def list_savepoints(meta: MetaClient) -> list[Savepoint]:
 def delete_savepoint(meta: MetaClient, instant: str) -> None:
     """Delete a savepoint; the next clean may delete its files.
 
+    If later commits were archived (hoodie.archive.beyond.savepoint), its commit is archived before: files of archived
+    commits count as committed only if they are older than the first commit without a savepoint, `Timeline.start`.
+
     Args:
         meta: the table.
         instant: requested time of its commit.
 
     Raises:
         NotFoundError: the commit has no savepoint.
+        InvalidArgumentError: its commit can't be archived yet, since it replaced file groups that no clean has deleted.
     """
     with meta.lock:
         timeline = meta.store.load()
@@ -113,8 +119,28 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
                 instant=instant,
             )
         if found.is_completed:
+            _archive_behind(meta, timeline, found)
             delete_for_good(meta.storage, [meta.store.path(found)])
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
+
+
+def _archive_behind(meta: MetaClient, timeline: Timeline, savepoint: Instant) -> None:
+    """Archive commits that have no savepoint without a given one, and that are older than an archived commit."""
+    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)} - {savepoint.requested}
+    free = [each for each in timeline.commits if each.requested not in saved]
+    if not free:
+        return
+    newest = max((each.requested for each in meta.store.archived(free[0].requested) if each.is_write), default="")
+    behind = [each for each in free if each.requested < newest]
+    bound = replaced_files(meta, timeline, behind)
+    if bound is not None:
+        raise InvalidArgumentError(
+            f"commits after the savepoint's were archived, so that its commit has to be, too; but {bound.reason}: "
+            "clean the table first",
+            table=meta.storage.root,
+            instant=savepoint.requested,
+        )
+    archive(meta.store, behind, ArchiveOptions.of(meta.options))
 
 
 def commit_of(meta: MetaClient, timeline: Timeline, instant: str | None) -> Instant:
@@ -166,14 +192,18 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
     """Refuse to roll back a commit that the table still needs.
 
     Raises:
-        InvalidArgumentError: it's the last commit on the active timeline, and earlier ones were archived; or a
-            savepoint keeps files that it wrote: a clustering may complete after the savepoint's commit was requested.
+        InvalidArgumentError: it's the last commit on the active timeline without a savepoint, and some before it were
+            archived; or a savepoint keeps files that it wrote: a clustering may complete after the savepoint's commit
+            was requested.
         CorruptError: a savepoint can't be read.
     """
-    if len(timeline.commits) == 1 and any(each.is_write for each in meta.store.archived()):
+    left = replace(timeline, instants=tuple(each for each in timeline.instants if each != commit))
+    with_savepoint = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    is_last = all(each.requested in with_savepoint for each in left.commits)
+    if is_last and any(each.is_write and each.requested > (left.start or "") for each in meta.store.archived()):
         raise InvalidArgumentError(
-            "it's the last commit on the active timeline, and the earlier ones were archived: readers would find none. "
-            "Overwrite what it wrote",
+            "it's the last commit on the active timeline without a savepoint, and some before it were archived: "
+            "readers would no longer find these. Overwrite what it wrote",
             table=meta.storage.root,
             instant=commit.requested,
         )

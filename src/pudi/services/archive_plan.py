@@ -74,7 +74,7 @@ def plan_archive(target: ServiceTarget, timeline: Timeline) -> ArchivePlan:
     free = [each for each in commits if each.requested not in saved][:wanted]
     bound = min(_bounds(target, timeline), key=lambda each: each.instant, default=None)
     chosen = _before(free, bound)
-    for find in (_replaced_files, _unknown_files):
+    for find in (replaced_files, _unknown_files):
         if chosen and not target.is_metadata:
             other = find(target.meta, timeline, chosen)
             bound, chosen = other or bound, _before(chosen, other)
@@ -219,7 +219,7 @@ def _of_metadata_table(target: ServiceTarget, timeline: Timeline, options: Archi
             break
 
 
-def _replaced_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instant]) -> Bound | None:
+def replaced_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instant]) -> Bound | None:
     """Return the first replacecommit with file groups that haven't been cleaned: without it, they'd be in the table.
 
     Hudi derives this from the last clean's plan (getEarliestInstantToRetainForClustering); the files themselves tell
@@ -251,7 +251,7 @@ def _unknown_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instan
     """
     if FILES in meta.config.metadata_partitions:
         return None
-    files = [instant for _, instant in unknown_data_files(meta.listing(timeline).all_files(), timeline)]
+    files = [instant for _, instant in unknown_data_files(meta, meta.listing(timeline).all_files(), timeline)]
     first = min(files, default=None)
     starts = (each.requested for each in timeline.commits if each.requested > chosen[-1].requested)
     if first is None or first >= next(starts, first):

@@ -96,7 +96,7 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
     data_files = (
-        [] if timeline.start is None and meta.store.has_history() else list(unknown_data_files(folders, timeline))
+        [] if timeline.start is None and meta.store.has_history() else unknown_data_files(meta, folders, timeline)
     )
     if data_files:  # if the instant had completed, these files are all that is left of it
         lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
@@ -127,23 +127,39 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
     return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
 
 
-def unknown_data_files(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
-    """Return data files, with their instants, that are neither on the timeline nor older than its start.
+def unknown_data_files(
+    meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline
+) -> list[tuple[str, str]]:
+    """Return data files, with their instants, that are neither on the timeline nor archived.
 
-    Older ones may be archived. Below version 8 the name of a log file has its base file's instant.
+    Those older than the timeline's oldest commit may be of archived instants that the archive has dropped. Newer ones
+    were archived beside a savepoint. Below version 8 the name of a log file has its base file's instant.
 
     Args:
+        meta: the table.
         folders: the data files by partition path.
         timeline: the table's timeline.
+
+    Raises:
+        CorruptError: the archive can't be read.
     """
     known = {instant.requested for instant in timeline.instants}
-    start = timeline.start or ""
+    found = [each for each in _newer_files(folders, timeline) if each[1] not in known]
+    if not found:
+        return []
+    archived = {instant.requested for instant in meta.store.archived(min(instant for _, instant in found))}
+    return [each for each in found if each[1] not in archived]
+
+
+def _newer_files(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) -> Iterator[tuple[str, str]]:
+    """Yield the data files of instants that aren't older than the timeline's oldest commit, with their instants."""
+    oldest = timeline.oldest or ""
     for infos in folders.values():
         for info in infos:
             name = parse_data_file(info.path.rpartition("/")[2])
             if name is None or (timeline.rules.logs_name_their_slice and isinstance(name, LogFileName)):
                 continue
-            if is_instant_time(name.instant) and name.instant >= start and name.instant not in known:
+            if is_instant_time(name.instant) and name.instant >= oldest:
                 yield info.path, name.instant
 
 

@@ -148,18 +148,30 @@ class Timeline:
         return found if until is None or found <= until else newest
 
     @property
+    def oldest(self) -> str | None:
+        """Requested time of the oldest completed commit of the active timeline.
+
+        Whatever is older and has files was archived: Hudi's readers begin here. The instants at which partitions of a
+        metadata table are made stand for no moment: one may be made long after others were archived.
+        """
+        return self._oldest(self._completed)
+
+    @property
     def start(self) -> str | None:
         """Requested time of the first instant of the active timeline; older instants may be archived.
 
         It's that of the oldest completed commit without a savepoint: archiving goes on beyond those that have one
         (BaseHoodieTimeline.findFirstNonSavepointCommit). If all have one, as after a restore to a savepoint, it's the
-        newest: what lies between them may be archived. The instants at which partitions of a metadata table are made
-        stand for no moment: one may be made long after others were archived.
+        newest: what lies between them may be archived. From `oldest` on, the archive tells whether an instant was.
         """
         saved = {i.requested for i in self.instants if i.action is Action.SAVEPOINT}
-        left = [requested for requested in self._completed if requested not in saved]
-        oldest = next((each for each in left if not each.startswith(INIT_INSTANT)), next(iter(left), None))
+        oldest = self._oldest(requested for requested in self._completed if requested not in saved)
         return max(self._completed, default=None) if oldest is None else oldest
+
+    @staticmethod
+    def _oldest(requested: Iterable[str]) -> str | None:
+        found = list(requested)
+        return next((each for each in found if not each.startswith(INIT_INSTANT)), next(iter(found), None))
 
     def commit(self, requested: str) -> Instant | None:
         """The completed commit of that requested time, if there is one on the active timeline."""
