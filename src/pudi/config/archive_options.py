@@ -50,7 +50,8 @@ class ArchiveOptions(OptionsView):
     beyond_savepoint = _option(
         "hoodie.archive.beyond.savepoint",
         "Whether commits after the first savepoint are archived too. The commits of savepoints stay, but the table "
-        "can't be restored to them any more.",
+        "can't be restored to them any more. Don't set it if Hudi reads the table: Hudi 1.2.0 doesn't find the records "
+        "of commits that were archived, by pudi or by Hudi, while one before them stays.",
         default=False,
     )
     after_clean = _option(
