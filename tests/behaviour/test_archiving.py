@@ -198,6 +198,27 @@ def test_markers_of_archived_commits_go(tmp_path: Path) -> None:
     assert not left.parent.exists()
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_what_a_rollback_and_a_clean_say_is_read_from_the_archive(tmp_path: Path, version: int) -> None:
+    layout = Layout(version=version, kind="cow")
+    pudi.create(tmp_path / "trips", SCHEMA, **layout.create_arguments())
+    mine = pudi.Table(tmp_path / "trips", options=SHORT | OFF)
+    undone = [mine.upsert(table([trip(0, ts)])).instant for ts in range(3)][-1]
+    undoing = mine.rollback(undone).instant
+    for ts in range(3, 6):
+        mine.upsert(table([trip(0, ts)]))
+    done = mine.clean()
+    assert done is not None
+    cleaning = done.instant
+    for ts in range(6, 12):
+        mine.upsert(table([trip(0, ts)]))
+    contents = [mine.refresh().instant_content(each) for each in (undoing, cleaning)]
+    assert undone in contents[0]["commitsRollback"]
+    mine.archive()
+    assert {undoing, cleaning} <= {each.requested for each in archived(tmp_path / "trips")}
+    assert [pudi.Table(mine.path).instant_content(each) for each in (undoing, cleaning)] == contents
+
+
 def test_wrong_numbers_are_told_before_anything_is_written(tmp_path: Path) -> None:
     pudi.create(tmp_path / "trips", SCHEMA, **Layout().create_arguments())
     wrong = {"hoodie.keep.min.commits": "9", "hoodie.keep.max.commits": "9"}

@@ -175,11 +175,6 @@ class ArchivedEntry:
             ) from error
 
     @property
-    def clean_metadata(self) -> Mapping[str, Any]:
-        """The metadata of a completed clean under Avro's field names; empty for other actions."""
-        return self.record.get("hoodieCleanMetadata") or {}
-
-    @property
     def content(self) -> Mapping[str, Any]:
         """The metadata of a completed clean, rollback, savepoint or index build by Avro's names; otherwise empty."""
         return self.record.get(_CONTENTS.get(self.action, "")) or {}

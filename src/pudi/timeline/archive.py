@@ -106,8 +106,8 @@ class LogArchive:
         return self._entry(instant).commit_metadata
 
     def decoded(self, instant: Instant) -> dict[str, Any]:
-        """Return the metadata of an archived clean; empty for other actions."""
-        return dict(self._entry(instant).clean_metadata)
+        """Return the metadata of an archived instant that is no write; empty for a restore, which entries lack."""
+        return dict(self._entry(instant).content)
 
     def entries(self) -> Iterator[ArchivedEntry]:
         """All entries of the archive, in no order: of each instant one for each state that it came to.

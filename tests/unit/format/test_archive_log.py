@@ -39,7 +39,7 @@ def test_what_a_write_and_a_clean_said() -> None:
     assert sorted(commit.partition_to_write_stats) == ["chennai", "nyc", "sao_paulo"]
     assert '"cow_v6_archived_record"' in commit.extra_metadata["schema"]
     clean = done["20261121080333955", Action.CLEAN]
-    assert clean.clean_metadata["earliestCommitToRetain"] == "20261121080329673"
+    assert clean.content["earliestCommitToRetain"] == "20261121080329673"
     assert clean.commit_metadata.partition_to_write_stats == {}
 
 
