@@ -255,7 +255,7 @@ def keys_of_values(plan: ReadPlan, indexes: Iterable[IndexSpec], table: Metadata
     return "", None
 
 
-IDENTITY = "identity"
+_IDENTITY = "identity"
 """Function of a definition that stands for a column's own values (HoodieExpressionIndex.IDENTITY_TRANSFORM)."""
 
 
@@ -291,7 +291,7 @@ class SecondaryIndexBuilder(IndexBuilder):
                 f"or give option {MetadataOptions.record_index}=true",
                 table=root,
             )
-        return replace(work.spec, function=IDENTITY)
+        return replace(work.spec, function=_IDENTITY)
 
     def groups(self) -> Sequence[str]:
         """Return as many file groups as for a record index, which has as many entries."""
@@ -322,9 +322,6 @@ class SecondaryIndexBuilder(IndexBuilder):
             layout = work.meta.store.layout
             tasks.append(ShardTask(number, work.requested, layout, target, portions, bootstrap=True))
         return tuple(stat for result in work.run(tasks) for stat in result.stats)
-
-
-_IDENTITY = "identity"
 
 
 class SecondaryIndexes(IndexKind):

@@ -30,7 +30,7 @@ class MetadataWarning(UserWarning):
 
 
 Files = dict[str, list[FileInfo]]
-"""Return files by partition path."""
+"""Files by partition path."""
 
 
 @dataclass(slots=True)

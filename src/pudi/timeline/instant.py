@@ -122,7 +122,7 @@ def _iso_datetime(match: re.Match[str]) -> datetime | None:
 
 def _from_datetime(value: datetime, timezone_name: TimelineZone) -> str:
     if value.tzinfo is None:
-        return value.strftime("%Y%m%d%H%M%S") + f"{value.microsecond // 1000:03d}"
+        return f"{value.year:04}{value:%m%d%H%M%S}{value.microsecond // 1000:03}"  # %Y drops leading zeros
     millis = int(value.astimezone(timezone.utc).timestamp() * 1000 // 1)
     return millis_to_instant(millis, timezone_name)
 
