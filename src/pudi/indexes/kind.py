@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from pudi.client.changed_groups import may_change_keys
 from pudi.client.meta_client import MetaClient
 from pudi.client.table_keys import key_generator
 from pudi.config import Options
@@ -105,6 +106,12 @@ def keys_of_read(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
     except (InvalidArgumentError, NotSupportedError):  # no key matches, or pudi can't evaluate the condition
         return None
     return pa.chunked_array([chunk for keys in found for chunk in keys.chunks], pa.string()).unique()
+
+
+def wrote_parquet(written: CommitMetadata) -> bool:
+    """Return whether a commit wrote base files of Parquet."""
+    stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
+    return any((stat.path or "").endswith(".parquet") for stat in stats)
 
 
 _log = logging.getLogger(__name__)
@@ -305,8 +312,13 @@ class IndexKind(ABC):
             return spec_of(partition, {}, meta.config.version, meta.storage.root)
 
     def must_change(self, written: CommitMetadata) -> bool:
-        """Return whether a commit certainly changes an index: if it did not, it missed the index's build."""
-        return False
+        """Return whether a commit certainly changes an index: if it did not, it missed the index's build.
+
+        New and deleted keys change each record-level index.
+        """
+        stats = (stat for group in written.partition_to_write_stats.values() for stat in group if stat.path)
+        changes = self.is_record_level and may_change_keys(written)
+        return changes and any(stat.num_inserts or stat.num_deletes for stat in stats)
 
     # maintained
 

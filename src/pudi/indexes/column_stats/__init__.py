@@ -33,7 +33,15 @@ from pudi.indexes.column_stats.statistics import (
     of_whole_partitions,
     with_older_columns,
 )
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, IndexRead, LockedCommit, RemovedFiles
+from pudi.indexes.kind import (
+    CommitChanges,
+    IndexedCommit,
+    IndexKind,
+    IndexRead,
+    LockedCommit,
+    RemovedFiles,
+    wrote_parquet,
+)
 from pudi.metadata import (
     STATS,
     StatsSpec,
@@ -253,8 +261,7 @@ class ColumnStats(IndexKind):
 
     def must_change(self, written: CommitMetadata) -> bool:
         """Whether the commit wrote base files of Parquet."""
-        stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
-        return any((stat.path or "").endswith(".parquet") for stat in stats)
+        return wrote_parquet(written)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Take the statistics of the commit's files from its write statistics."""

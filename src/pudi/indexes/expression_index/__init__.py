@@ -17,6 +17,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import CommitMetadata
 from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.column_stats.statistics import of_whole_partitions
@@ -39,6 +40,7 @@ from pudi.indexes.kind import (
     LockedCommit,
     PlannedWrite,
     RemovedFiles,
+    wrote_parquet,
 )
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.changes import Changes, bloom_changes, encode_changes
@@ -180,6 +182,10 @@ class ExpressionIndexes(IndexKind):
     def builder(self, work: Building) -> IndexBuilder:
         """See `ExpressionIndexBuilder`."""
         return ExpressionIndexBuilder(work)
+
+    def must_change(self, written: CommitMetadata) -> bool:
+        """Whether the commit wrote base files of Parquet; those of unknown expressions are built by Hudi alone."""
+        return wrote_parquet(written)
 
     def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
         """The expressions that pudi knows are evaluated where files are written."""

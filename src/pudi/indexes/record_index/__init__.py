@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from pudi.client.changed_groups import key_reading, may_change_keys
+from pudi.client.changed_groups import key_reading
 from pudi.client.inflight_builds import maintained_timeline
 from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice
-from pudi.format import CommitMetadata, WriteStat, instant_to_millis, staging_dir
+from pudi.format import WriteStat, instant_to_millis, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.kind import (
@@ -279,11 +279,6 @@ class RecordIndex(IndexKind):
         except CorruptError:
             _log.warning("table %s: no definition states the kind of its record index", meta.storage.root)
             return record_index_spec(partitioned=False)
-
-    def must_change(self, written: CommitMetadata) -> bool:
-        """Whether the commit wrote new keys, or deleted some."""
-        stats = (stat for group in written.partition_to_write_stats.values() for stat in group if stat.path)
-        return may_change_keys(written) and any(stat.num_inserts or stat.num_deletes for stat in stats)
 
     def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
         """The keys of files are staged where the files are written."""
