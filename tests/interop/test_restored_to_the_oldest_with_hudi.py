@@ -67,7 +67,11 @@ def test_without_the_savepoint_nothing_is_missing(
     spark: Any, kind: str, version: int, metadata: str, tmp_path: Path
 ) -> None:
     own = {"hoodie.metadata.enable": metadata, "hoodie.metadata.compact.max.delta.commits": "2"}
-    own |= {"hoodie.archive.beyond.savepoint": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    own |= {
+        "hoodie.archive.beyond.savepoint": "true",
+        "hoodie.compact.inline.max.delta.commits": "1",
+        "hoodie.compact.inline": "false",
+    }
     hudi, mine = _both(spark, tmp_path / "trips", kind, version, KEEP | own)
     for number in range(10):
         done = mine.upsert(table([trip(number, 10)]))
