@@ -15,13 +15,16 @@ TimelineZone = Literal["UTC", "LOCAL"]
 INIT_INSTANT = "00000000000000"
 """Reserved: older than any instant."""
 
-_INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3}(?:[0-9]{3})?)?")
+_INSTANT_TIME = re.compile(r"[0-9]{14}(?:[0-9]{3}(?:[0-9]{3}){0,2})?")
 _FIELDS = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})(?:([0-9]{3})[0-9]*)?")
 
 
 @lru_cache(maxsize=4096)  # many files, few instants
 def is_instant_time(text: str) -> bool:
     """Return whether `text` looks like an instant time: 17 digits, or 14 or 20 in tables of old releases.
+
+    A service of a metadata table of version 6 adds three digits to the newest delta commit's time, and so has 23 where
+    that made a partition.
 
     The reserved instants and those of a new metadata table are no dates but have the shape.
     """
