@@ -285,7 +285,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "replacements are archived before the files that they replaced are deleted",
-        (f"{_PLAN}:plan_archive", "for find in (_replaced_files, _unknown_files):", "for find in ():"),
+        (f"{_PLAN}:plan_archive", "for find in (replaced_files, _unknown_files):", "for find in ():"),
         wants=_clusters,
     ),
     _mutant(
