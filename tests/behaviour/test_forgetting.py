@@ -373,3 +373,20 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pudi.InvalidArgumentError, match="nowhere"):
         mine.forget("nowhere = 1")
     assert len(from_arrow(mine.scan().to_arrow())) == 8
+
+
+def test_a_savepoint_is_named_that_keeps_what_completed_after_it_was_made(tmp_path: Path) -> None:
+    """A clustering that was requested before its commit belongs to its state, though no savepoint names its files."""
+    options = {"hoodie.parquet.small.file.limit": "0", "hoodie.metadata.enable": "false"}
+    pudi.create(tmp_path / "t", SCHEMA, **Layout(folders="flat").create_arguments())
+    mine = pudi.Table(tmp_path / "t", options=options)
+    for first in (0, 4):
+        mine.insert(table(trip(number, 1) for number in range(first, first + 4)))
+    clustering = mine.schedule("clustering")
+    mine.insert(table([trip(10, 2)]))
+    saved = mine.savepoint().instant
+    mine.run_pending()
+    found = mine.forget("uuid = 'k0001'")
+    assert len(found.left) == 2
+    assert any(clustering in each.path for each in found.left)
+    assert {each.instant for each in found.left} == {saved}

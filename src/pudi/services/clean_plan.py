@@ -157,6 +157,25 @@ def saved_slices(group: FileGroup, replaced_at: str | None, savepoints: Iterable
     return [each for each in found if each is not None]
 
 
+def savepoints_of(
+    file_slice: SliceFiles, group: FileGroup, replaced_at: str | None, savepoints: Mapping[str, frozenset[str]]
+) -> list[str]:
+    """Return the savepoints that keep a slice: they name a file of it, or their readers see it (`saved_slices`).
+
+    Args:
+        file_slice: the slice.
+        group: its file group.
+        replaced_at: as of `saved_slices`.
+        savepoints: see `savepointed_names`.
+    """
+    names = {path.rpartition("/")[2] for path in file_slice.files}
+    return [
+        requested
+        for requested, kept in savepoints.items()
+        if not names.isdisjoint(kept) or file_slice in saved_slices(group, replaced_at, [requested])
+    ]
+
+
 def _begin(file_slice: SliceFiles) -> str:
     """The requested time of a slice's base file; without one, the least one in the names of its log files."""
     names = (parse_data_file(path.rpartition("/")[2]) for path in file_slice.files)
@@ -443,7 +462,5 @@ class SliceHolders:
         return Holder(POLICY, f"the policy retains the commits from {first} on", first)
 
     def _savepoints(self, file_slice: SliceFiles, group: FileGroup, replaced_at: str | None) -> Iterator[Holder]:
-        names = {path.rpartition("/")[2] for path in file_slice.files}
-        for requested, names_kept in self.savepoints.items():
-            if not names.isdisjoint(names_kept) or file_slice in saved_slices(group, replaced_at, [requested]):
-                yield Holder(SAVEPOINT, f"the savepoint {requested}", requested)
+        for requested in savepoints_of(file_slice, group, replaced_at, self.savepoints):
+            yield Holder(SAVEPOINT, f"the savepoint {requested}", requested)

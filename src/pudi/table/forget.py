@@ -30,7 +30,7 @@ from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array
 from pudi.services.clean import Clean
-from pudi.services.clean_plan import pending_slices, savepointed_names
+from pudi.services.clean_plan import pending_slices, savepointed_names, savepoints_of
 from pudi.services.compaction import Compaction
 from pudi.services.hard_deletion import CleanHistory, CompactGroups
 from pudi.services.orphans import find_orphans, remove_orphans
@@ -126,10 +126,10 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
     newest = {path for each in view.all_slices() for path in paths_of(each)}
     whole: dict[str, tuple[str, ...]] = {}  # a clean keeps all files of a slice, or none
     for group in view.groups_of(sorted({each.path.rpartition("/")[0] for each in held if not _is_entry(each)})):
-        for files in (each.files for each in group.slices):
-            names = {path.rpartition("/")[2] for path in files}
-            saved = [instant for instant, kept in savepoints.items() if names & kept]
-            whole.update(dict.fromkeys(files, tuple(saved)))
+        replaced_at = view.replaced.get((group.partition, group.file_id))
+        for each_slice in group.slices:
+            saved = savepoints_of(each_slice, group, replaced_at, savepoints)
+            whole.update(dict.fromkeys(each_slice.files, tuple(saved)))
     in_data = not all(map(_is_entry, held))
     policy = CleanOptions.of(options).policy
     found = []
