@@ -2,9 +2,9 @@
 
 python bench/contention.py --processes 8 --seconds 60 --hudi
 
-What each process was told is done must add up exactly, `check()` must be clean, and with --hudi a JVM with Apache
-Hudi's writer is one of the processes where both sides have the provider; its number is in a partition of its own, since
-it would never win against writes that take a tenth of the time. The table goes to docs/concurrency.md.
+The acknowledged increments must add up exactly, and `check()` must be clean. With --hudi a JVM with Apache Hudi's
+writer is one of the processes where both sides have the provider. Its number is in another partition, since it would
+never win against writes that take a tenth of the time. The table goes to docs/concurrency.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much of its work a writer that must lose does, with early conflict detection and without.
+"""The share of its work that a losing writer does, with early conflict detection and without.
 
 python bench/early.py --rounds 9
 

@@ -1,4 +1,4 @@
-"""What table services cost a commit when none of them is due: CPU time and storage calls, beside none at all.
+"""The cost of table services in a commit when none is due: CPU time and storage calls, compared with no services.
 
 python bench/idle_services.py --turns 31
 """

@@ -1,4 +1,4 @@
-"""What ways into pudi cost before any work: imports, a small scan, an upsert, the command's help, a Spark worker.
+"""CPU time of pudi before any work: imports, a small scan, an upsert, the command's help, a Spark worker.
 
     python bench/import_time.py --runs 9
 

@@ -1,4 +1,4 @@
-"""Listing many files through the metadata table, cold and warm, beside listing the folders they are in.
+"""Listing many files through the metadata table, cold and warm, beside listing their folders.
 
 python bench/metadata_listing.py --files 1000000 --partitions 10000
 """

@@ -1,4 +1,4 @@
-"""What is measured, and what each contestant has to offer for it."""
+"""The operations that are measured, and the interface of contestants."""
 
 from __future__ import annotations
 

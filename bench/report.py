@@ -33,7 +33,7 @@ CHANGES = ["upsert_10", "upsert_1_new", "delete_1"]
 
 @dataclass(frozen=True)
 class Goal:
-    """What is wanted: how many times as fast as another at the least."""
+    """A target: the least number of times as fast as another contestant."""
 
     who: str
     operations: list[str]

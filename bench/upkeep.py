@@ -1,4 +1,4 @@
-"""What keeping the metadata table in step adds to an upsert of a tenth of the rows over all files.
+"""The cost of maintaining the metadata table in an upsert of a tenth of the rows over all files.
 
 python bench/upkeep.py --rows 1000000
 """

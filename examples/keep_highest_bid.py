@@ -1,4 +1,4 @@
-"""A rule of your own for which version of a record stands: the highest bid, whenever it comes."""
+"""A custom merge rule: the highest bid wins, in whatever order bids arrive."""
 
 import tempfile
 
@@ -9,7 +9,7 @@ import pudi
 
 
 class KeepHighestBid(pudi.RecordMerger):
-    """Of two versions of a lot the one with the higher bid; a withdrawn lot is gone until it's offered again."""
+    """Keeps the version with the higher bid; a withdrawn lot is gone until it's offered again."""
 
     strategy_id = "6f0f6d2e-5a53-4c1e-9a43-0c7f2a6f8e11"  # made once, by uuid.uuid4(), and kept: tables store it
 

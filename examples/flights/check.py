@@ -1,4 +1,4 @@
-"""The check: what the tables should hold, recomputed with pandas straight from the source."""
+"""Check of the tables' rows against a recomputation with pandas, straight from the source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Finding:
 
 
 def expected_flights() -> pd.DataFrame:
-    """Every flight that left, as it was known in the end."""
+    """Every flight that left, in its final state."""
     flights = flights_of(read_source()).to_pandas()
     flights = flights[flights.departed.notna()]
     landed = flights.arrived.notna()
@@ -66,7 +66,7 @@ def summary(flights: pd.DataFrame) -> dict[str, float]:
 
 
 def time_travel(pipeline: Pipeline, engine: Engine) -> tuple[dict[str, float], dict[str, float]]:
-    """What was believed of `THE_DAY` when its batch had come, and what is known now."""
+    """The figures of `THE_DAY` right after its batch, and those of now."""
     then = pipeline.commits[THE_DAY].instant
     question = {
         "columns": ["status", "arr_delay"],
@@ -79,7 +79,7 @@ def time_travel(pipeline: Pipeline, engine: Engine) -> tuple[dict[str, float], d
 
 
 def check(pipeline: Pipeline, engine: Engine, batches: list[Batch], folder: Path) -> list[Finding]:
-    """Compare both tables with what they should hold; the recomputed rows are left in `folder`."""
+    """Compare both tables with the recomputed rows, which stay in `folder`."""
     folder.mkdir(parents=True)
     flights = expected_flights()
     findings = []

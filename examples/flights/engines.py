@@ -21,7 +21,7 @@ GROUP = ["carrier", "day", "month"]
 
 
 class Engine(Protocol):
-    """What the pipeline asks of an engine; a frame is a `pyarrow.Table` or a Spark DataFrame."""
+    """The calls that the pipeline makes on an engine; a frame is a `pyarrow.Table` or a Spark DataFrame."""
 
     def read(self, file: Path) -> Any:
         """The rows of a Parquet file."""

@@ -1,4 +1,4 @@
-"""The feed: 336,776 real departures of 2013 turned into what an airport would send.
+"""The feed: 336,776 real departures of 2013, as an airport would send them.
 
 The source has one row a flight, with all that was known in the end. The feed takes it apart again:
 
