@@ -130,3 +130,11 @@ def _files(table_path: Path) -> list[Path]:
 
 def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+
+
+@pytest.mark.parametrize("asked", ["clustering.inline", "clustering.schedule.inline", "clustering.async.enabled"])
+def test_clustering_with_writes_is_refused_before_anything_is_written(tmp_path: Path, asked: str) -> None:
+    made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", options=HFILES)
+    with pytest.raises(pudi.NotSupportedError, match=rf"hoodie\.{asked}=true: records of HFiles"):
+        made.upsert(table([trip(1, 1)]), options={f"hoodie.{asked}": "true"})
+    assert not made.history()

@@ -200,6 +200,15 @@ def test_on_spark(tmp_path: Path, spark: Any, settings: None, request: pytest.Fi
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("settings", ["ANSI"], indirect=True)
+def test_names_in_double_quotes(tmp_path: Path, spark: Any, settings: None) -> None:
+    table = pudi.create(tmp_path / "t", {"id": "int", "s": "string"}, record_key="id")
+    for text in ("""INSERT INTO {t} ("s", "id") VALUES ('a', 1), ('b', 2)""", """UPDATE {t} SET "s" = "s" || 'x'"""):
+        pudi.spark.sql(spark, text.format(t=f"hudi.`{table.path}`")).collect()
+    assert table.scan(["id", "s"]).to_arrow().sort_by("id")["s"].to_pylist() == ["ax", "bx"]
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("settings", ["raw texts"], indirect=True)
 def test_an_insert_stores_by_the_rules_of_ansi_alone(tmp_path: Path, spark: Any, settings: None) -> None:
     table = pudi.create(tmp_path / "t", {"id": "int", "n": "int"}, record_key="id")

@@ -41,6 +41,12 @@ _ASYNC: tuple[Option[Any], ...] = (
     CleanOptions.run_async,
     ArchiveOptions.run_async,
 )
+_CLUSTERING: tuple[Option[Any], ...] = (
+    ClusteringOptions.inline,
+    ClusteringOptions.schedule_inline,
+    ClusteringOptions.run_async,
+)
+"""Options that ask for clustering with writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +291,16 @@ def check_services(config: TableConfig, options: Options, table: str) -> None:
     Raises:
         InvalidArgumentError: the options ask for services beside writes, and for none; see also
             `check_inline_compaction`.
+        NotSupportedError: they ask for clustering of HFiles.
     """
     check_inline_compaction(config.table_type, options, table)
+    for asked in _CLUSTERING if config.base_file_format == "HFILE" else ():
+        if options[asked]:
+            raise NotSupportedError(
+                f"{options.name_of(asked)}=true: records of HFiles are always in the order of their keys, so they "
+                "can't be clustered: leave the option out",
+                table=table,
+            )
     for asked in () if options[CompactionOptions.services] else _ASYNC:
         if options[asked]:
             raise InvalidArgumentError(

@@ -39,8 +39,12 @@ from pudi.statement.tree import (
 _MAX_LENGTH = 1_000_000
 
 
-def parse_statement(text: str) -> Statement:
+def parse_statement(text: str, *, names_in_double_quotes: bool = False) -> Statement:
     """Read one statement of Hudi's Spark SQL.
+
+    Args:
+        text: the statement.
+        names_in_double_quotes: whether double quotes hold names, not texts.
 
     Raises:
         InvalidArgumentError: it's none; the message names line and column.
@@ -50,7 +54,7 @@ def parse_statement(text: str) -> Statement:
         raise InvalidArgumentError(f"a statement is SQL text, not {type(text).__name__}")
     if len(text) > _MAX_LENGTH:
         raise InvalidArgumentError(f"the statement has {len(text)} characters; at most {_MAX_LENGTH} are read")
-    reader = Reader(text)
+    reader = Reader(text, names_in_double_quotes=names_in_double_quotes)
     if not reader.more:
         raise InvalidArgumentError("SQL: the statement is empty")
     reader.check_single()

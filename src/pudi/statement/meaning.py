@@ -170,6 +170,16 @@ def _read(text: str, schema: pa.Schema | None = None) -> Expr | None:
     return expr if spelt else None
 
 
+def is_ansi(host: Host) -> bool:
+    """Return whether statements follow ANSI SQL, as the session says: on one machine they always do."""
+    return host.spark is None or str(host.settings.get("spark.sql.ansi.enabled")).lower() == "true"
+
+
+def has_names_in_double_quotes(host: Host) -> bool:
+    """Return whether double quotes hold names, not texts."""
+    return is_ansi(host) and str(host.settings.get("spark.sql.ansi.doubleQuotedIdentifiers")).lower() == "true"
+
+
 class _Shared:
     """Judges trees over a schema.
 
@@ -182,7 +192,7 @@ class _Shared:
         self._schema = schema
         local = host.spark is None
         self._utc = local or str(host.settings.get(TIME_ZONE)).upper() in UTC
-        self._ansi = local or str(host.settings.get("spark.sql.ansi.enabled")).lower() == "true"
+        self._ansi = is_ansi(host)
 
     def condition(self, expr: Expr) -> bool:
         """Whether a condition has one meaning."""

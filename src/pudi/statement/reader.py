@@ -58,13 +58,16 @@ class Reader:
 
     Args:
         text: the statement.
+        names_in_double_quotes: whether double quotes hold names, not texts
+            (`spark.sql.ansi.doubleQuotedIdentifiers`).
 
     Raises:
         InvalidArgumentError: a text or a quoted name has no end.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, names_in_double_quotes: bool = False) -> None:
         self.text = text
+        self._name_quotes = ("`", '"') if names_in_double_quotes else ("`",)
         try:
             tokens = list(_Tokenizer(dialect=Spark()).tokenize(text))
         except SqlglotError as error:
@@ -95,7 +98,7 @@ class Reader:
         if place >= len(self.tokens):
             return ""
         token = self.tokens[place]
-        quoted = token.token_type is TokenType.STRING or self.text[token.start] == "`"
+        quoted = token.token_type is TokenType.STRING or self.text[token.start] in self._name_quotes
         return "" if quoted else " ".join(self.text[token.start : token.end + 1].upper().split())
 
     def sees(self, *words: str) -> bool:
@@ -136,8 +139,8 @@ class Reader:
         """Read a name, quoted or not."""
         token = self._token(what)
         raw = self.text[token.start : token.end + 1]
-        if raw.startswith("`"):
-            return raw[1:-1].replace("``", "`")
+        if raw.startswith(self._name_quotes):
+            return raw[1:-1].replace(raw[0] * 2, raw[0])
         if not (raw.replace("_", "a").isalnum() and not raw[0].isdigit()):
             raise self.wrong(f"{what} is expected", token.start)
         return raw
@@ -168,14 +171,15 @@ class Reader:
 
     def string(self, what: str = "a text in quotes") -> str:
         """Read a text in quotes."""
-        token = self._token(what)
-        if token.token_type is not TokenType.STRING:
-            raise self.wrong(f"{what} is expected", token.start)
-        return str(token.text)
+        if not self.is_string():
+            raise self.wrong(f"{what} is expected")
+        return str(self._token(what).text)
 
     def is_string(self) -> bool:
         """Whether a text in quotes comes next."""
-        return self.more and self.tokens[self.position].token_type is TokenType.STRING
+        if not self.more or self.tokens[self.position].token_type is not TokenType.STRING:
+            return False
+        return not self.text.startswith(self._name_quotes, self.at)
 
     def plain(self, what: str = "a value") -> str:
         """Read a text in quotes, or a word or number as it stands."""

@@ -11,6 +11,7 @@ from pudi.statement import changes, inserts, shows, tables
 from pudi.statement.functions import FUNCTIONS
 from pudi.statement.grammar import parse_statement
 from pudi.statement.host import DATABASE, Host
+from pudi.statement.meaning import has_names_in_double_quotes
 from pudi.statement.reader import wrong
 from pudi.statement.session import Session
 from pudi.statement.settings import reset_option, set_option
@@ -61,7 +62,8 @@ def run(host: Host, text: str) -> Any:
         NotSupportedError: it's beyond what pudi runs; the message names it.
         TableNotFoundError: there's no such table.
     """
-    statement, session = parse_statement(text), Session(host, text, FUNCTIONS)
+    statement = parse_statement(text, names_in_double_quotes=has_names_in_double_quotes(host))
+    session = Session(host, text, FUNCTIONS)
     try:
         return _RUN[type(statement)](session, statement)
     except TableNotFoundError:

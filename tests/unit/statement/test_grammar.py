@@ -184,3 +184,18 @@ def test_what_a_query_needs_of_a_table() -> None:
     assert (renamed.columns, renamed.conditions) == (None, ())
     with pytest.raises(NotSupportedError, match="constant"):
         uses_of(Text("SELECT * FROM t TIMESTAMP AS OF current_date()", 0), [])
+
+
+def test_double_quotes_hold_names_where_the_session_says_so() -> None:
+    text = """UPDATE "my t" SET "s t" = 'q', b = "s" WHERE "s" = 'a'"""
+    found = parse_statement(text, names_in_double_quotes=True)
+    assert isinstance(found, Update)
+    assert found.table.parts == ("my t",)
+    assert [(name, value.text) for name, value in found.values] == [("s t", "'q'"), ("b", '"s"')]
+    made = parse_statement('INSERT INTO t ("select", b) VALUES (1, 2)', names_in_double_quotes=True)
+    assert isinstance(made, Insert)
+    assert made.columns == ("select", "b")
+    with pytest.raises(InvalidArgumentError, match="a text in quotes is expected"):
+        parse_statement('CREATE TABLE t (id INT COMMENT "x") USING hudi', names_in_double_quotes=True)
+    with pytest.raises(InvalidArgumentError, match="a table is expected"):
+        parse_statement(text)
