@@ -12,7 +12,9 @@ import pytest
 
 import pudi
 import pudi.table.verbs as verbs_module
+from pudi import timeline
 from pudi.client import MetaClient
+from pudi.config import ArchiveOptions
 from pudi.context import Context, ManualClock
 from pudi.engine.local import LocalEngine
 from pudi.format import (
@@ -298,8 +300,10 @@ def test_archived_commits_are_seen(tmp_path: Path) -> None:
     (folder / f"{second.instant}_{third.completion_time}.savepoint").touch()
     later = pudi.Table(savepointed).insert(table([trip(4, 10)]))
     assert later is not None
-    for file in folder.glob(f"{third.instant}*"):
-        file.unlink()
+    meta = MetaClient.open(str(savepointed), None, {})
+    beyond = meta.store.load().commit(third.instant)
+    assert beyond is not None
+    timeline.archive(meta.store, [beyond], ArchiveOptions.of(meta.options))
     assert set(state(pudi.Table(savepointed))) == {"k0000", "k0001", "k0002", "k0004"}
 
 

@@ -154,6 +154,8 @@ def _described(meta: MetaClient, instant: Instant, read: Callable[[], dict[str, 
     completed = None
     if instant.completion is not None and instant.completion != instant.requested:
         completed = _moment(instant.completion, instant.completion_zone(zone))
+    if requested is not None and completed is not None:  # below version 8 a file's time, which lags the clock
+        completed = max(completed, requested)
     seconds = None if requested is None or completed is None else (completed - requested).total_seconds()
     try:
         said, problem = read(), ""
@@ -167,7 +169,7 @@ def _described(meta: MetaClient, instant: Instant, read: Callable[[], dict[str, 
         state=instant.state.name.lower(),
         requested=requested,
         completed=completed,
-        seconds=seconds if seconds is not None and seconds >= 0 else None,
+        seconds=seconds,
         archived=instant.archived,
         problem=problem,
         **said,
