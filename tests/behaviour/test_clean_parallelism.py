@@ -91,6 +91,7 @@ def test_jobs_as_tasks(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     spark.sparkContext.setJobGroup("cleaning", "")
     try:
         mine.clean(spark=spark, options={PARALLELISM: "3"})
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # the tracker learns of jobs by events
         stages = [tracker.getJobInfo(job).stageIds for job in tracker.getJobIdsForGroup("cleaning")]
         assert [tracker.getStageInfo(stage).numTasks for (stage,) in stages] == [3]
     finally:

@@ -234,6 +234,8 @@ def test_an_inline_compaction_goes_before_one_beside(tmp_path: Path, gate: Gate,
         mine.upsert(batch(ts))
     assert bool(of_kind(tmp_path / "trips", Action.COMMIT)) is inline
     assert gate.reached.wait(0 if inline else 60) is not inline
+    gate.opened.set()
+    assert mine.wait_for_services().ok, "nothing goes on beside later tests"
 
 
 SCRIPT = """

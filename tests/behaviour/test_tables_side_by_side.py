@@ -28,7 +28,7 @@ class SlowStorage(StorageWrapper):
     def _call(self, kind: str, path: str, do: Callable[[], T]) -> T:
         if kind == "read" and path.endswith(".replacecommit"):
             self.asked.set()
-            assert self.answers.wait(60)
+            assert self.answers.wait(300)
         return super()._call(kind, path, do)
 
 
@@ -49,7 +49,7 @@ def test_a_slow_store_holds_up_its_own_table_alone(tmp_path: Path) -> None:
         threads[0].start()
         assert storage.asked.wait(60)
         threads[1].start()
-        threads[1].join(30)
+        threads[1].join(120)
         assert counts == [2]
     finally:
         storage.answers.set()
