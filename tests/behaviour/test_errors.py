@@ -97,12 +97,12 @@ def test_a_timeline_without_its_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "names"),
     [
-        ({"record_key": "id"}, pudi.InvalidArgumentError, "id"),
-        ({"partition_by": "town"}, pudi.InvalidArgumentError, "town"),
-        ({"ordering": "when"}, pudi.InvalidArgumentError, "when"),
-        ({"table_type": "row"}, pudi.InvalidArgumentError, "row"),
-        ({"options": {"hoodie.write.table.version": "7"}}, pudi.NotSupportedError, "version"),
-        ({"options": {"hoodie.write.table.version": "10"}}, pudi.NotSupportedError, "version"),
+        ({"record_key": "id"}, pudi.InvalidArgumentError, "'id'"),
+        ({"partition_by": "town"}, pudi.InvalidArgumentError, "'town'"),
+        ({"ordering": "when"}, pudi.InvalidArgumentError, "'when'"),
+        ({"table_type": "row"}, pudi.InvalidArgumentError, "'row'"),
+        ({"options": {"hoodie.write.table.version": "7"}}, pudi.NotSupportedError, "version=7"),
+        ({"options": {"hoodie.write.table.version": "10"}}, pudi.NotSupportedError, "version=10"),
         ({"options": {"hoodie.table.base.file.format": "LANCE"}}, pudi.NotSupportedError, "LANCE"),
         ({"options": {"hoodie.tabel.name": "x"}}, pudi.InvalidArgumentError, r"hoodie\.table\.name"),
         (
@@ -157,11 +157,11 @@ def test_a_null_or_empty_key(made: PudiTable, verb: str, key: str | None) -> Non
 
 @pytest.mark.parametrize(("engine", "verb"), per_engine(WRITES, ["upsert"]), indirect=["engine"])
 def test_a_missing_ordering_column(made: PudiTable, verb: str) -> None:
-    _refuses(made, verb, table([trip(1, 20)]).drop_columns(["ts"]), pudi.SchemaError, "ts")
+    _refuses(made, verb, table([trip(1, 20)]).drop_columns(["ts"]), pudi.SchemaError, r"\bts\b")
 
 
 def test_an_ordering_column_of_another_type(made: PudiTable) -> None:
-    _refuses(made, "upsert", _replaced(table([trip(1, 20)]), "ts", pa.array(["soon"])), pudi.SchemaError, "ts")
+    _refuses(made, "upsert", _replaced(table([trip(1, 20)]), "ts", pa.array(["soon"])), pudi.SchemaError, "'ts'")
 
 
 @pytest.mark.parametrize(

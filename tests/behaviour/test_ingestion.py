@@ -717,8 +717,7 @@ def test_the_command_goes_on_after_kill_9_and_takes_everything_once(tmp_path: Pa
     command = [sys.executable, "-m", "pudi.cli", "ingest", "--source", "json", "--from", "src", "--target", "t"]
     command += ["--op", "insert", "--record-key", "id", "--ordering", "ts", "--limit", "1", "--continuous"]
     command += ["--transform", "steps:slow", "--interval", "0.1"]
-    killed = 0
-    for attempt in range(12):
+    for attempt in range(3):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(3 if attempt < 2 else 40):
             line = process.stdout.readline()
@@ -727,14 +726,10 @@ def test_the_command_goes_on_after_kill_9_and_takes_everything_once(tmp_path: Pa
         if attempt < 2:
             time.sleep(0.03 * attempt)
             process.kill()
-            killed += 1
         else:
             process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=60)
-        if attempt >= 2:
-            assert process.returncode == 0, err
-            break
-    assert killed == 2
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == (-signal.SIGKILL if attempt < 2 else 0), err
     assert [row["id"] for row in read(tmp_path)] == sorted(f"k{n}" for n in range(80)), "an insert came twice or never"
     assert pudi.Table(tmp_path / "t").check().ok
 

@@ -118,9 +118,9 @@ def test_a_folder_with_a_table_is_no_folder_of_files(tmp_path: Path, what: str) 
     pq.write_table(pa.table({"id": [1]}), source / "city=x" / "a.parquet")
     place = nest(source, what, tmp_path)
     before = content(place)
-    with pytest.raises(pudi.PudiError):
+    with pytest.raises(pudi.PudiError, match=r"\borders\b"):
         pudi.import_table(source, tmp_path / "t", record_key="id")
-    with pytest.raises(pudi.PudiError):
+    with pytest.raises(pudi.PudiError, match=r"\borders\b"):
         Ingestion(FileSource(source, "parquet"), tmp_path / "u", record_key="id").run()
     assert content(place) == before
     assert not (tmp_path / "t").exists()

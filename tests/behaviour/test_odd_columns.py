@@ -62,7 +62,7 @@ def test_a_batch_is_refused_by_column(
 @pytest.mark.parametrize(
     ("frame", "named"),
     [
-        (lambda: pd.DataFrame([[1, "a", "b"]], columns=["id", "c", "c"]), "c"),
+        (lambda: pd.DataFrame([[1, "a", "b"]], columns=["id", "c", "c"]), "more than once: c"),
         (lambda: pd.DataFrame({"id": [1, 2], "c": ["a", 1]}), "column c"),
         (lambda: pd.DataFrame({"id": pd.arrays.SparseArray([1, 0]), "c": ["a", "b"]}), "column id"),
     ],

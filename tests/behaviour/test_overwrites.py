@@ -172,17 +172,17 @@ def test_the_timeline_says_what_hudi_says(pair: Pair) -> None:
 
 def test_refused(pair: Pair, tmp_path: Path) -> None:
     table_ = pair.pudi.table
-    for arguments in (
-        {},
-        {"partitions": ["nyc"], "where": "city = 'nyc'"},
-        {"partitions": "nyc"},
-        {"partitions": ["../other"]},
-        {"partitions": [".hoodie"]},
-        {"partitions": [""]},
+    for arguments, why in (
+        ({}, "either partition paths or where"),
+        ({"partitions": ["nyc"], "where": "city = 'nyc'"}, "either partition paths or where"),
+        ({"partitions": "nyc"}, "partitions is one text"),
+        ({"partitions": ["../other"]}, "can't be a folder of the table"),
+        ({"partitions": [".hoodie"]}, "can't be a folder of the table"),
+        ({"partitions": [""]}, "can't be a folder of the table"),
     ):
-        with pytest.raises(pudi.InvalidArgumentError):
+        with pytest.raises(pudi.InvalidArgumentError, match=why):
             table_.delete_partitions(**arguments)
-    with pytest.raises(pudi.InvalidArgumentError, match="ts"):
+    with pytest.raises(pudi.InvalidArgumentError, match="'ts' is no partition column"):
         table_.delete_partitions(where="ts > 1")
     flat = pudi.create(tmp_path / "flat", SCHEMA, record_key="uuid")
     with pytest.raises(pudi.InvalidArgumentError, match="partitioned"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_partition_with_a_pending_plan_waits(tmp_path: Path) -> None:
     aged = Aged(tmp_path / "trips", Layout(kind="mor"))
     options = {DAYS: "5", "hoodie.compact.inline.max.delta.commits": "1"}
     assert aged.table.schedule("compaction", options=options) is not None
-    (waiting,) = {"chennai", "nyc", "sao_paulo"} - {"nyc", "sao_paulo"}
+    waiting = "chennai"  # alone it has log files
     planned = aged.table.maintain(dry_run=True, options=options)
     (step,) = [each for each in planned.steps if each.name == "partition_ttl"]
     assert step.outcome is Outcome.DUE
@@ -254,5 +253,5 @@ def test_tables_without_partitions_have_none_that_are_due(tmp_path: Path) -> Non
     mine.upsert(table([trip(1, 1)]))
     clock.advance(100 * DAY)
     assert mine.run_ttl(options={DAYS: "1"}) is None
-    assert "partition_ttl" not in {json.loads(mine.maintain(options={DAYS: "1"}).to_json())["steps"][0]["name"]}
+    assert "partition_ttl" not in {each.name for each in mine.maintain(options={DAYS: "1"}).steps}
     assert mine.scan().to_arrow().num_rows == 1

@@ -456,12 +456,12 @@ def test_procedures_of_services_and_recovery(tmp_path: Path) -> None:
 
 
 def test_a_name_imports_no_code(tmp_path: Path) -> None:
-    with pytest.raises(pudi.PudiError):
+    with pytest.raises(pudi.PudiError, match=r"os\.system is not known here"):
         run_local(
             "CREATE TABLE x (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id', "
             f"'hoodie.datasource.write.payload.class' = 'os.system') LOCATION '{tmp_path}/x'"
         )
-    with pytest.raises(pudi.PudiError):
+    with pytest.raises(pudi.PudiError, match="no procedure system"):
         run_local("CALL os.system('x')")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +82,12 @@ def test_records_history_and_what_follows(
     assert_same(records(made.snapshot()), records(before))
     assert set(told) <= set(known_commits(made.path)), "no commit is forgotten"
     if not loses(kind, old, new):
+        compared = 0
         for instant in kept & set(states):
-            try:
+            with suppress(pudi.NotFoundError):  # the clean before would have refused it too
                 assert_same(made.as_of(instant), states[instant])
-            except pudi.NotFoundError:  # the clean before would have refused it too
-                continue
+                compared += 1
+        assert compared, "a state of the past is compared"
     assert made.table.check().ok
     fresh = [trip(number, 99_000, "new") for number in range(50)]
     made.write("upsert", table(fresh))
