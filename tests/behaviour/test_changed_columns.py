@@ -255,7 +255,7 @@ CHANGES: dict[str, Callable[[pudi.Table], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_columns_of_secondary_indexes_stay_until_the_index_is_dropped(change: str, tmp_path: Path) -> None:
-    """The next write failed with a KeyError, as all later ones."""
+    """Else the next write would miss the column, and all later ones."""
     made = pudi.create(tmp_path / "t", SCHEMA, record_key="id", options=RECORD_INDEX)
     made.insert(pa.table({"id": ["x"], "v": pa.array([1], pa.int32()), "b": ["2020-01-01"], "part": ["p"]}))
     made.create_index("secondary_index", "b", "by_b")

@@ -1,4 +1,4 @@
-"""The command `pudi compact`, as typed."""
+"""The commands `pudi compact`, `clean` and `run-pending`, as typed."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
     assert mine.timeline.pending == ()
 
 
-def test_what_there_is_nothing_of(tmp_path: Path, copy: Callable[[str], pudi.Table]) -> None:
+def test_what_cannot_be_compacted(tmp_path: Path, copy: Callable[[str], pudi.Table]) -> None:
     cow = pudi.create(tmp_path / "cow", SCHEMA, record_key="uuid")
     for call in (cow.compact, lambda: cow.schedule("compaction")):
         with pytest.raises(pudi.InvalidArgumentError, match="copy-on-write"):

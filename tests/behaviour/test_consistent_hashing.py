@@ -51,7 +51,7 @@ def test_random_writes(engine: Engine, tmp_path: Path, layout: Layout) -> None:
     for file_slice in made.table.file_slices():
         assert file_slice.file_id.removesuffix("-0") in found[file_slice.partition]
     made.table.compact()
-    pudi.Table(made.path).upsert(table([trip(1, 100)]))  # what's there says the index
+    pudi.Table(made.path).upsert(table([trip(1, 100)]))  # the files tell which index it has
     assert len({file_slice.file_id for file_slice in made.table.file_slices()}) <= 4 * len(found)
 
 

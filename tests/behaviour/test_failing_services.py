@@ -174,7 +174,7 @@ def test_a_note_that_cannot_be_read_counts_for_nothing(tmp_path: Path, broken: B
     assert broken.attempts == 1
 
 
-def test_a_plan_whose_file_is_gone(tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
     mine, clock = of_kind(tmp_path / "trips", "cow")
     for ts in range(3):
         mine.upsert(table([trip(0, ts)]), options={"hoodie.clean.automatic": "false"})

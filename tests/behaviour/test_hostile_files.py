@@ -112,7 +112,7 @@ def test_what_no_file_of_the_table_is_called_doesnt_matter(tmp_path: Path) -> No
 @pytest.mark.parametrize("engine", ["spark"], indirect=True)
 @pytest.mark.parametrize("by", [_fifo, Path.touch], ids=["fifo", "empty"])
 def test_spark_reads_no_fifo_and_no_empty_file(tmp_path: Path, engine: Engine, by: Callable[[Path], None]) -> None:
-    """Spark's own listing passes over them, and the rows were silently less."""
+    """Spark's own listing passes over them: the table would silently have fewer rows."""
     path = _made(tmp_path)
     _replace(base_files(path)[0], by)
     with pytest.raises(pudi.CorruptError, match=r"FIFO|empty"):

@@ -23,7 +23,7 @@ def _cleans(path: Path, *states: State) -> list[str]:
 
 
 def test_a_clean_that_may_be_at_work_is_left_alone_and_a_dead_one_is_not(tmp_path: Path) -> None:
-    """A pending one was taken off the timeline whoever was at work on it, so that its writer failed."""
+    """Its writer would fail if it were taken off the timeline."""
     path = tmp_path / "trips"
     made = pudi.create(path, SCHEMA, record_key="uuid", ordering="ts", options=OFTEN)
     made = pudi.Table(path, options=OFTEN)

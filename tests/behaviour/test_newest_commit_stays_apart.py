@@ -59,10 +59,10 @@ def test_a_write_that_lost_to_another_compacts_nothing(tmp_path: Path) -> None:
     for number in range(4):
         pudi.Table(path, options=NEVER).upsert(table([trip(0, number)]))
 
-    def look(before: Any, after: Any) -> None:
+    def upsert_beneath(before: Any, after: Any) -> None:
         pudi.Table(path, options=NEVER).upsert(table([trip(0, 7)]))
 
-    pudi.register_validator("upsert beneath", look)
+    pudi.register_validator("upsert beneath", upsert_beneath)
     with pytest.raises(pudi.ConflictError):
         pudi.Table(path, options=OFTEN | VALIDATED).upsert(table([trip(0, 8)]))
     assert not timeline_of(path / ".hoodie" / "metadata").of(Action.COMMIT)

@@ -12,7 +12,7 @@ from support.trips import SCHEMA, table, trip
 
 
 def test_a_compaction_that_is_told_not_to_ask_the_metadata_table_lists_folders(tmp_path: Path) -> None:
-    """It asked it all the same, and left out a log file that the metadata table had forgotten."""
+    """The metadata table has forgotten a log file, whose records a compaction by it would leave out."""
     made = pudi.create(
         tmp_path / "trips",
         SCHEMA,

@@ -71,7 +71,7 @@ PREDICATES: list[tuple[str, Any]] = [
         "NOT (rider = 'bob' OR ts BETWEEN 103 AND 105)",
         lambda row: row["rider"] == "ann" and not 103 <= row["ts"] <= 105,
     ),
-    ("leg IN (0, 2) AND uuid LIKE 'k000%'", lambda row: row["leg"] in {0, 2}),
+    ("leg IN (0, 2) AND uuid LIKE 'k000%'", lambda row: row["leg"] in {0, 2} and row["uuid"].startswith("k000")),
     ("CAST(leg AS BIGINT) * 2 > ts - 105", lambda row: row["leg"] * 2 > row["ts"] - 105),
     ("fare > 1e9", lambda _row: False),
     ("_hoodie_record_key = 'k0003'", lambda row: row["uuid"] == "k0003"),
@@ -81,7 +81,7 @@ PREDICATES: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("where", "holds"), PREDICATES, ids=[text for text, _ in PREDICATES])
 def test_where(written: Written, where: str, holds: Any) -> None:
     made, model = written
-    rows = [row for row in model.snapshot() if holds(row) and (("LIKE" not in where) or row["uuid"] < "k0010")]
+    rows = [row for row in model.snapshot() if holds(row)]
     assert_same(made.engine.read(made.table.scan(where=where)), rows, PLACE_FIELDS, where)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -254,13 +255,11 @@ def test_leftovers_of_dead_writers_go(copy: Path) -> None:
     assert not properties.with_name("hoodie.properties.backup").exists()
 
 
-def test_a_dead_writer_is_rolled_back(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_writer_is_rolled_back(copy: Path) -> None:
     rows = _rows(copy)
     dead = pudi.Table(copy)._meta.store.request(pudi.Table(copy)._meta.commit_action)
     timeline = copy / ".hoodie" / "timeline"
     for file in timeline.glob(f"{dead.requested}*"):
-        import os
-
         os.utime(file, (1, 1))
     done = pudi.Table(copy).repair()
     assert done.plan.dead == (dead.requested,)

@@ -487,7 +487,7 @@ def test_log_files_of_dead_writers_go_with_their_slice(tmp_path: Path, monkeypat
 
 
 def test_the_last_commit_before_the_archive_stays(tmp_path: Path) -> None:
-    """Without a commit on the active timeline, readers found no rows."""
+    """Without a commit on the active timeline readers would find no rows."""
     mine = made(tmp_path / "trips", Layout(), NO_METADATA)
     for ts in range(1, 5):
         mine.upsert(table([trip(ts, ts)]))

@@ -170,7 +170,7 @@ def _kept_table(engine: Engine, path: Path) -> pudi.Table:
     indirect=["engine"],
 )
 def test_keys_keep_their_type(engine: Engine, tmp_path: Path, name: str, kind: pa.DataType, value: object) -> None:
-    """One batch with texts made an integer key of a whole table a text, and every later filter on it failed."""
+    """Else one batch with texts would turn an integer key into text, and every later filter on it would fail."""
     made = _kept_table(engine, tmp_path / "t")
     changed = _KEPT.set(_KEPT.get_field_index(name), pa.field(name, kind))
     before = tree(tmp_path / "t")

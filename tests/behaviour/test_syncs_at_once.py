@@ -118,9 +118,8 @@ def test_the_later_sync_undoes_nothing(catalog: Interrupted, path: str, known: b
     if catalog.step:  # the sync had nothing of the kind to do
         catalog.step = ""
         overtake()
-    if (
-        step == "alter_table"
-    ):  # no catalog compares and alters at once: the times are the old ones, the next sync mends it
+    # no catalog compares and alters at once: the times are the old ones, the next sync mends it
+    if step == "alter_table":
         table.sync(catalog)
     expected = ["nyc", "oslo", "rome"], ["id", "tip", "note"]
     assert registered(catalog) == expected

@@ -26,7 +26,6 @@ OPTIONS = {
     "hoodie.keep.max.commits": "6",
     "hoodie.parquet.small.file.limit": "0",
 }
-OTHERS = ("run_ttl", "inline", "delete_partitions", "serve", "delete")
 DAYS, TYPE = "hoodie.partition.ttl.strategy.days.retain", "hoodie.partition.ttl.management.strategy.type"
 
 
