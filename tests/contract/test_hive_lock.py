@@ -18,6 +18,7 @@ from pudi.locks.locks import open_lock
 from pudi.locks.table_lock import TableLock
 from pudi.storage import open_storage
 from pudi.testing import LockTests
+from support.hive import LOCK_SECONDS
 from support.hudi_lock import hudi_bundle, hudi_lock
 
 pytest.importorskip("thrift")
@@ -49,7 +50,7 @@ def options(uri: str) -> dict[str, str]:
 def steal(options: dict[str, str], uri: str) -> Callable[[], None]:
     """Frees the lock of a table, as the metastore does with one that has expired; ids count up."""
     host, port = uri.removeprefix("thrift://").split(":")
-    client = HiveClient([(host, int(port))], "test", 10)
+    client = HiveClient([(host, int(port))], "test", 60)
 
     def free() -> None:
         later, _ = client.lock("lake", options[f"{KEY}hivemetastore.table"], "test", "test")
@@ -76,9 +77,11 @@ class TestContract(LockTests):
         return steal
 
 
-@pytest.mark.parametrize(("beat", "kept"), [("500", True), ("60000", False)])
+@pytest.mark.parametrize(("beat", "kept"), [("500", True), ("3600000", False)])
 def test_the_metastore_keeps_it_as_long_as_there_are_heartbeats(options: dict[str, str], beat: str, kept: bool) -> None:
-    other = open_lock(open_storage("memory://hive-2"), NAME, {**options, f"{KEY}wait_time_ms": "3500"}, Context())
+    wait_ms = 1000 * LOCK_SECONDS + 1500 if kept else 120_000
+    given = {**options, f"{KEY}wait_time_ms": str(wait_ms)}
+    other = open_lock(open_storage("memory://hive-2"), NAME, given, Context())
     lock = lock_of(options, heartbeat_interval_ms=beat)
     with lock:
         if kept:
@@ -136,7 +139,7 @@ def test_hudis_provider_and_pudi_exclude_each_other(options: dict[str, str], hud
     file.write_text("0")
     theirs = {**options, f"{KEY}num_retries": "3", f"{KEY}wait_time_ms_between_retry": "100"}
     with hudi_lock(hudi_bundle, NAME, theirs, tmp_path / "log") as hudi:
-        assert hudi.lock(20)
+        assert hudi.lock(60)
         with pytest.raises(pudi.UnavailableError, match="lock was not free"):
             lock_of(options, wait_time_ms="300").__enter__()
         hudi.unlock()

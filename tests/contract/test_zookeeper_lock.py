@@ -49,8 +49,7 @@ def options(server: ZookeeperServer) -> dict[str, str]:
         f"{KEY}zookeeper.url": server.hosts,
         f"{KEY}zookeeper.base_path": f"/hudi/{next(_numbers)}",
         f"{KEY}zookeeper.lock_key": "table",
-        f"{KEY}zookeeper.session_timeout_ms": "2000",
-        f"{KEY}zookeeper.connection_timeout_ms": "5000",
+        f"{KEY}zookeeper.connection_timeout_ms": "60000",
         f"{KEY}app_id": "app-7",
     }
 
@@ -124,6 +123,7 @@ def test_whoever_came_first_holds_it(
 
 def test_a_holder_that_was_suspended_publishes_nothing(options: dict[str, str], tmp_path: Path, client: Any) -> None:
     """A process that is stopped while it holds the lock, for longer than its session lasts; another one writes."""
+    options[f"{KEY}zookeeper.session_timeout_ms"] = "4000"
     rows = pa.table({"id": [1]})
     table = pudi.create(tmp_path / "t", rows.schema, record_key="id", options=options)
     program = (
@@ -143,10 +143,10 @@ def test_a_holder_that_was_suspended_publishes_nothing(options: dict[str, str], 
         assert writer.stdout is not None
         assert writer.stdout.readline() == "about to commit\n"
         writer.send_signal(signal.SIGSTOP)
-        with lock_of(options, wait_time_ms="10000"):  # free once ZooKeeper has ended the session
+        with lock_of(options, wait_time_ms="120000"):  # free once ZooKeeper has ended the session
             pass
         writer.send_signal(signal.SIGCONT)
-        told, _ = writer.communicate("go on\n", timeout=60)
+        told, _ = writer.communicate("go on\n", timeout=120)
     assert "lost: the table's lock was lost" in told
     assert pudi.Table(table.path).scan().to_arrow().num_rows == 0
 

@@ -12,7 +12,7 @@ from support.zookeeper import JARS, free_port, wait_for
 SOURCE = Path(__file__).with_name("HiveServer.java")
 OPENS = ["java.base/java.lang", "java.base/java.net", "java.base/java.util", "java.base/java.nio"]
 
-LOCK_SECONDS = 2
+LOCK_SECONDS = 6
 """After so long without a heartbeat a lock is gone."""
 
 
@@ -43,7 +43,7 @@ def serve_hive(folder: Path) -> Iterator[str]:
     java += ["-cp", f"{folder}:{JARS}/*", str(SOURCE), "-p", str(port)]
     with log.open("wb") as out, subprocess.Popen(java, stdout=out, stderr=out, cwd=folder) as process:
         try:
-            wait_for(port, process, log, 120)
+            wait_for(port, process, log)
             yield f"thrift://127.0.0.1:{port}"
         finally:
             process.kill()

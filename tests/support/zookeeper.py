@@ -34,7 +34,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 60) -> None:
+def wait_for(port: int, process: subprocess.Popen[bytes], log: Path, seconds: float = 180) -> None:
     """Wait until something listens."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and process.poll() is None:
