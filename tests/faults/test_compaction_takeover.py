@@ -94,7 +94,7 @@ def test_a_run_taken_for_dead_that_wakes_up_amid_the_other(table: Path) -> None:
 
         def awake() -> None:
             files_written.set()
-            assert first_over.wait(30)
+            assert first_over.wait(120)
 
         run(meta, Interrupted(awake), _pending(meta), resolve(OPTIONS))  # type: ignore[arg-type]
 
@@ -103,12 +103,12 @@ def test_a_run_taken_for_dead_that_wakes_up_amid_the_other(table: Path) -> None:
 
     def hand_over() -> None:
         second.start()
-        assert files_written.wait(30)
+        assert files_written.wait(120)
 
     with pytest.raises(pudi.ConflictError):
         run(outer, Interrupted(hand_over), _pending(outer), resolve(OPTIONS))  # type: ignore[arg-type]
     first_over.set()
-    second.join(60)
+    second.join(120)
     assert rows(table) == before
     assert len(base_files(table) - old) == 3
     assert pudi.Table(table).timeline.pending == ()

@@ -143,10 +143,10 @@ class Killed:
     pace: float = 0.2
 
     def run(self, kills: int) -> None:
-        """Let all work, and kill one after the other at random moments."""
+        """Let all work, and kill one after the other at random moments, so often and until a batch is in."""
         for name in WORK:
             self.start(name)
-        while kills > 0:
+        while kills > 0 or not self.batches:
             time.sleep(0.01)
             for name, (process, due) in list(self.processes.items()):
                 assert process.is_alive(), f"the process {name} died by itself"

@@ -19,7 +19,7 @@ CONTEXT = multiprocessing.get_context("spawn")
 def upsert(path: str, ts: int, keys: list[int], gate: multiprocessing.synchronize.Barrier, answers) -> None:  # type: ignore[no-untyped-def]
     data = table([trip(number, ts) for number in keys])
     opened = pudi.Table(path)
-    gate.wait(60)
+    gate.wait(300)
     try:
         result = opened.upsert(data)
     except pudi.ConflictError:
@@ -64,7 +64,7 @@ def test_two_at_once_lose_no_update(path: Path, keys: list[int]) -> None:
         writers = [CONTEXT.Process(target=upsert, args=(str(path), ts, keys, gate, answers)) for ts in times]
         for writer in writers:
             writer.start()
-        outcome = dict(answers.get(timeout=120) for _ in writers)
+        outcome = dict(answers.get(timeout=300) for _ in writers)
         for writer in writers:
             writer.join(60)
         committed = [ts for ts in times if outcome[ts] == "commit"]
@@ -77,7 +77,7 @@ def test_two_at_once_lose_no_update(path: Path, keys: list[int]) -> None:
 def test_a_killed_writer_is_repaired_at_once(path: Path) -> None:
     writer = CONTEXT.Process(target=stall, args=(str(path),))
     writer.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (path.parent / "stalled").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -95,7 +95,7 @@ def test_a_killed_writer_is_repaired_at_once(path: Path) -> None:
 def test_a_live_writer_is_left_alone(path: Path) -> None:
     writer = CONTEXT.Process(target=stall, args=(str(path),))
     writer.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (path.parent / "stalled").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

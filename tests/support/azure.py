@@ -61,7 +61,7 @@ class AzureServer:
             "Content-Length": "0",
             "Authorization": f"SharedKey {ACCOUNT}:{base64.b64encode(digest).decode()}",
         }
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request("PUT", f"/{ACCOUNT}/{CONTAINER}?restype=container", headers=headers)
         answer = connection.getresponse()
         assert answer.status == 201, answer.read()
@@ -92,11 +92,11 @@ def serve_azure(program: str) -> Iterator[AzureServer]:
         yield served
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def _wait(process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         assert process.poll() is None, "Azurite ended"
         try:

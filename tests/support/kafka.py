@@ -102,6 +102,17 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
+def _wait(port: int, running: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until something listens."""
+    end = time.monotonic() + 180
+    while time.monotonic() < end and running.poll() is None:
+        with socket.socket() as one:
+            if one.connect_ex(("localhost", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the broker didn't start: {log.read_text(errors='replace')[-3000:]}")
+
+
 @contextmanager
 def broker(folder: Path, libs: str) -> Iterator[str]:
     """A broker of one node, of the server on a class path; yields its address."""
@@ -121,15 +132,11 @@ def broker(folder: Path, libs: str) -> Iterator[str]:
     with (folder / "log").open("wb") as log:
         running = subprocess.Popen([*java, "kafka.Kafka", str(folder / "server.properties")], stdout=log, stderr=log)
         try:
-            for _ in range(300):
-                with socket.socket() as one:
-                    if one.connect_ex(("localhost", port)) == 0:
-                        break
-                time.sleep(0.1)
+            _wait(port, running, folder / "log")
             yield f"localhost:{port}"
         finally:
-            running.terminate()
-            running.wait(30)
+            running.kill()
+            running.wait()
 
 
 @dataclass
@@ -144,7 +151,7 @@ class BrokerTopic:
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": self.address})
-        admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(30)
+        admin.create_topics([NewTopic(self.name, 2, 1)])[self.name].result(120)
 
     @property
     def config(self) -> Mapping[str, str]:

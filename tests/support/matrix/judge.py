@@ -17,7 +17,7 @@ import pudi
 from support.matrix.damages import Damage, damages, kinds
 from support.matrix.tables import Made, Rows, rows
 
-SECONDS = 30
+SECONDS = 120
 MOST_MEMORY = 1 << 20
 """Kilobytes that a case may take beyond what the process had at most before it."""
 
