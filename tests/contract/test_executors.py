@@ -149,10 +149,10 @@ def test_a_call_that_blocks_is_given_up() -> None:
 
 def test_a_timer_calls_again_and_again_until_it_is_stopped() -> None:
     calls = threading.Semaphore(0)
-    timer = ThreadExecutor().every(0.001, calls.release, "test")
+    timer = ThreadExecutor().every(0.001, calls.release, "again")
     assert all(calls.acquire(timeout=60) for _ in range(3))
     timer.stop()
-    assert not [thread for thread in threading.enumerate() if thread.name == "pudi-test"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "pudi-again"]
 
 
 def test_a_seed_decides_the_order_of_calls() -> None:

@@ -124,20 +124,20 @@ def test_procedures_switch_show_validate_and_clean_up(root: str) -> None:
     count = len(lines_of(storage))
     assert count >= 2
     assert call(validate)[1:4] == ("PASSED", count, 0)
-    begun = max(lines[0]["timestamp"] for lines in lines_of(storage).values())
-    line = {"ownerId": "x", "transactionStartTime": begun, "timestamp": begun - 1, "state": "START"}
-    storage.put(
-        f"{FOLDER}/{begun}_x.jsonl", json.dumps(line | {"lockExpiration": begun + 9, "lockHeld": True}).encode()
-    )
+    later = max(line["timestamp"] for lines in lines_of(storage).values() for line in lines) + 1000
+    for owner, states in {"x": {"START": later}, "y": {"START": later + 5, "END": later + 6}}.items():
+        told = {"ownerId": owner, "transactionStartTime": states["START"], "lockExpiration": later + 9}
+        lines = [json.dumps(told | {"state": state, "timestamp": at}) for state, at in states.items()]
+        storage.put(f"{FOLDER}/{states['START']}_{owner}.jsonl", "\n".join(lines).encode())
     _, result, read, issues, details = call(validate)
-    assert (result, read, issues) == ("FAILED", count + 1, 2)
+    assert (result, read, issues) == ("FAILED", count + 2, 2)
     assert "overlaps" in details
     assert "did not end gracefully" in details
     clean_up = f"CALL cleanup_audit_lock(path => '{root}', age_days => 3"
     assert call(f"{clean_up})")[1] == 0
     with _aged(4):
-        assert call(f"{clean_up}, dry_run => true)")[1:4] == (count + 1, True, 3)
-        assert call(f"{clean_up})")[1:4] == (count + 1, False, 3)
+        assert call(f"{clean_up}, dry_run => true)")[1:4] == (count + 2, True, 3)
+        assert call(f"{clean_up})")[1:4] == (count + 2, False, 3)
     assert lines_of(storage) == {}
     with pytest.raises(InvalidArgumentError, match="positive"):
         call(f"CALL cleanup_audit_lock(path => '{root}', age_days => 0)")

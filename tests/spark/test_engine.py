@@ -41,8 +41,9 @@ def _data_files(table: pudi.Table) -> list[str]:
     return sorted(str(p) for p in Path(table.path).rglob("*") if p.is_file() and ".hoodie/timeline" not in str(p))
 
 
-def _persisted(spark: Any) -> int:
-    return int(spark.sparkContext._jsc.getPersistentRDDs().size())
+def _persisted(spark: Any) -> set[int]:
+    """What is kept; that of earlier tests may go at any time."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs())
 
 
 def test_verbs_do_what_they_say_and_let_go_of_the_input(tmp_path: Path, spark: Any) -> None:
@@ -55,7 +56,7 @@ def test_verbs_do_what_they_say_and_let_go_of_the_input(tmp_path: Path, spark: A
     notes = _notes(table, spark)
     assert Counter(notes.values()) == {"a": 50, "b": 60}
     assert set(notes) == set(range(10, 120))
-    assert _persisted(spark) == before
+    assert _persisted(spark) <= before
 
 
 def test_no_records_make_no_commit(tmp_path: Path, spark: Any) -> None:
@@ -136,7 +137,7 @@ def test_bad_keys_are_refused_and_leave_nothing(
         )
     assert _data_files(table) == before
     assert len(table.timeline.commits) == 1
-    assert _persisted(spark) == kept
+    assert _persisted(spark) <= kept
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from pudi.concurrency import Heartbeat, Liveness, liveness
-from pudi.context import Context, ManualClock, Storage, SystemClock
+from pudi.context import Context, ManualClock, Storage
 from pudi.errors import UnavailableError
 from pudi.format import heartbeat_path
 from pudi.storage import StorageWrapper, open_storage
@@ -87,10 +87,12 @@ def test_a_step_of_the_clock_kills_nobody(storage: Storage, monkeypatch: pytest.
 def test_a_process_with_the_same_number_is_not_the_writer(storage: Storage) -> None:
     with writer(storage.root) as process:
         facts = storage.read(heartbeat_path(INSTANT)).decode()
-        other = facts.replace(f'"pid": {process.pid}', f'"pid": {os.getppid()}')
-        assert other != facts
-        storage.put(heartbeat_path(INSTANT), other.encode())
-        assert found(storage) is Liveness.DEAD
+        waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        with subprocess.Popen(waits, stdin=subprocess.PIPE) as another:
+            other = facts.replace(f'"pid": {process.pid}', f'"pid": {another.pid}')
+            assert other != facts
+            storage.put(heartbeat_path(INSTANT), other.encode())
+            assert found(storage) is Liveness.DEAD
 
 
 @pytest.mark.parametrize("pid", ["0", "-1", "1e400", "99999999999999999999", '"x"', "null"])
@@ -199,10 +201,7 @@ def test_a_beat_under_way_does_not_outlive_the_writer(storage: Storage, delete: 
 
 
 def test_stopping_does_not_wait_for_the_next_beat(storage: Storage) -> None:
-    clock = SystemClock()
-    heart = Heartbeat(storage, INSTANT, Context(), 3_600_000)
+    heart = Heartbeat(storage, INSTANT, Context(), 3_600_000)  # longer than a test may last
     heart.start()
-    began = clock.monotonic()
     heart.stop()
-    assert clock.monotonic() - began < 30
     assert list(storage.list()) == []
