@@ -21,9 +21,14 @@ FIRST_USE = {"sqlglot", "fastavro", "filelock", "psutil", "javaproperties"}
 """Libraries that pudi loads when something needs them."""
 ARROW = {"numpy", "pyarrow"}
 ACTIONS = {
-    *(f"pudi.client.{name}" for name in ("alter", "change", "compaction", "indexing", "merge", "replace", "write")),
+    *(
+        f"pudi.{package}.{path.stem}"
+        for package in ("recovery", "services", "upgrade", "writes")
+        for path in (SOURCE / package).glob("[!_]*.py")
+    ),
     *(f"pudi.table.{name}" for name in ("check", "doctor", "merge", "repair")),
-}
+} - {"pudi.writes.create", "pudi.writes.prerequisites"}
+"""Modules of verbs but for those of `pudi.create`, which comes with the table."""
 
 
 def loaded(code: str) -> set[str]:

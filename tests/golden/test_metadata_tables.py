@@ -163,13 +163,17 @@ def test_statistics_of_base_files_are_those_of_their_columns(opened: Opened) -> 
     assert checked or not any(row["file"].endswith(".parquet") for row in stats)
 
 
+SPARSE = ("cow_v9_orc", "mor_v6_savepoint_restore", "mor_v9_types_avrolog", "mor_v9_types_parquetlog")
+"""Tables in no partition of which all files have statistics."""
+
+
 @having(PARTITION_STATS)
 def test_statistics_of_partitions_hold_all_their_rows(opened: Opened) -> None:
     """Where all files of a partition have statistics: Hudi 1.2 leaves files out of a partition's that have none."""
     rows = opened.rows()
     stats = _stats(opened, PARTITION_STATS)
     known = {row["key"] for row in _stats(opened, COLUMN_STATS)}
-    slices = opened.table.file_slices()
+    slices, checked = opened.table.file_slices(), 0
     for row in stats:
         partition = partition_path(row["file"])
         assert row["key"] == partition_stats_key(row["column"], partition)
@@ -188,6 +192,8 @@ def test_statistics_of_partitions_hold_all_their_rows(opened: Opened) -> None:
             continue
         assert _plain(row["min"]) <= min(values), row
         assert _plain(row["max"]) >= max(values), row
+        checked += 1
+    assert checked or opened.path.name in SPARSE or not opened.meta.config.populate_meta_fields
 
 
 @having(BLOOM_FILTERS)
@@ -253,7 +259,6 @@ def test_the_expression_index_is_of_the_columns_in_the_files(opened: Opened) -> 
     listing = opened.meta.listing(opened.meta.store.load()).all_files()
     folder_of = {info.path.rpartition("/")[2]: partition for partition, files in listing.items() for info in files}
     of_files = [row for row in stats if row["file"] in folder_of]
-    assert {row["file"] for row in of_files} <= set(folder_of)  # those that were there when the index was made
     assert any(row["file"].endswith(".parquet") for row in of_files)
     for row in of_files:
         if row["file"].endswith(".parquet"):

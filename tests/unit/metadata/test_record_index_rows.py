@@ -102,13 +102,16 @@ def test_index_of_hudi_is_what_a_scan_finds(tmp_path: Path, table: str) -> None:
 @pytest.mark.parametrize("partition", [None, "", "nyc", "sao_paulo", "a/b=1", "2023-01-01", "0001", "x%y"])
 @pytest.mark.parametrize("number", [0, 12, 10_000])
 def test_names_of_file_groups(partition: str | None, number: int) -> None:
-    slices = [FileSlice("record_index", shard_id(n, partition), None) for n in range(number + 1 if number < 99 else 0)]
-    if slices:
-        nowhere, scope = LocalStorage("/nowhere"), LogScope(frozenset())
-        shards = RecordShards.of(nowhere, slices, scope, partitioned=partition is not None)
-        assert shards.ranges == {partition: (0, number + 1)}
-    if partition == "sao_paulo":
-        assert shard_id(number, partition) == f"record-index-sao%5Fpaulo-{number:04}-0"
+    slices = [FileSlice("record_index", shard_id(n, partition), None) for n in range(number + 1)]
+    nowhere, scope = LocalStorage("/nowhere"), LogScope(frozenset())
+    shards = RecordShards.of(nowhere, slices, scope, partitioned=partition is not None)
+    assert shards.ranges == {partition: (0, number + 1)}
+
+
+@pytest.mark.parametrize(("number", "digits"), [(0, "0000"), (12, "0012"), (10_000, "10000")])
+def test_a_name_holds_its_partition_and_its_number(number: int, digits: str) -> None:
+    assert shard_id(number) == f"record-index-{digits}-0"
+    assert shard_id(number, "sao_paulo") == f"record-index-sao%5Fpaulo-{digits}-0"
 
 
 def _slice(file_id: str) -> FileSlice:
