@@ -36,12 +36,14 @@ SLOW = pytest.mark.slow
 def create_index_by_hudi(spark: Any, path: Path, index: str, column: str) -> None:
     """Hudi's CREATE INDEX, for which a table must be in the catalog and have a lock provider."""
     spark.sql(f"CREATE TABLE to_index USING hudi LOCATION '{path}'")
-    for option, value in SEVERAL_WRITERS.items():
-        spark.sql(f"SET {option}={value}")
-    spark.sql(f"CREATE INDEX {index} ON to_index ({column})")
-    for option in SEVERAL_WRITERS:
-        spark.sql(f"RESET {option}")
-    spark.sql("DROP TABLE to_index")
+    try:
+        for option, value in SEVERAL_WRITERS.items():
+            spark.sql(f"SET {option}={value}")
+        spark.sql(f"CREATE INDEX {index} ON to_index ({column})")
+    finally:
+        for option in SEVERAL_WRITERS:
+            spark.sql(f"RESET {option}")
+        spark.sql("DROP TABLE to_index")
 
 
 def assert_both_find(hudi: HudiTable, about: str) -> None:

@@ -359,13 +359,13 @@ if __name__ == "__main__":
     session = spark_support.start(folder, hudi.SESSION)
     for key, value in hudi.SMALL.items():
         session.sql(f"SET {key}={value}")
-    golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    golden = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else {}
     for number, chain in enumerate(CHAINS):
         if sys.argv[1:] and chain.name not in sys.argv[1:]:
             continue
         rows = run_chain(chain, folder / f"t{number}", lambda text: [tuple(r) for r in session.sql(text).collect()])
         golden[chain.name] = rows
-        GOLDEN.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n")
+        GOLDEN.write_text(json.dumps(golden, indent=1, ensure_ascii=False) + "\n", "utf-8")
         print(
             chain.name, sum("rows" in each for each in rows), [e["error"] for e in rows if "error" in e][:3], flush=True
         )

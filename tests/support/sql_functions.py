@@ -161,7 +161,7 @@ class Case:
 
 def cases() -> list[Case]:
     """The cases, with what Spark gave."""
-    return [Case(*json.loads(line)) for line in GOLDEN.read_text().splitlines()]
+    return [Case(*json.loads(line)) for line in GOLDEN.read_text("utf-8").splitlines()]
 
 
 def shown(value: Any) -> Any:
@@ -232,7 +232,7 @@ def main() -> None:
         answers = dict(zip((each.sql for each in kept), of_spark(spark, Path(folder), kept), strict=True))
         made = [replace(each, spark=answers.get(each.sql)) for each in cases()]
         lines = [json.dumps([each.sql, each.form, each.local, each.spark], ensure_ascii=False) for each in made]
-        GOLDEN.write_text("\n".join(lines) + "\n")
+        GOLDEN.write_text("\n".join(lines) + "\n", "utf-8")
         spark.stop()
 
 
