@@ -32,7 +32,7 @@ WAYS = {
     "import pudi": "import pudi",
     "import pudi; pudi.Table": "import pudi; pudi.Table",
     "import pudi.spark": "import pudi.spark",
-    "a Spark worker's tasks": "import pudi.engine.spark.tasks",
+    "a Spark worker's tasks": "import pudi.engine.spark.file_tasks",
     "a scan": "import pudi; pudi.Table({path!r}).scan().to_arrow()",
     "a scan with where": "import pudi; pudi.Table({path!r}).scan(where='value < 10').to_arrow()",
     "an upsert": (

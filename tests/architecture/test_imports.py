@@ -66,7 +66,7 @@ def test_a_scan_loads_no_action_and_no_sql(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("pudi.engine.spark")} == set()
 
 
-@pytest.mark.parametrize("module", ["tasks", "buckets", "read_tasks", "session"])
+@pytest.mark.parametrize("module", ["file_tasks", "buckets", "read_tasks", "session"])
 def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
     modules = loaded(f"import pudi.engine.spark.{module}")
     assert modules.isdisjoint(FRAMES | FIRST_USE)
@@ -79,7 +79,7 @@ def test_a_spark_worker_loads_its_tasks_alone(module: str) -> None:
 
 
 def test_a_write_task_on_a_local_disk_loads_no_stores_and_no_expressions() -> None:
-    modules = loaded("import pudi.engine.spark.tasks, pudi.storage; pudi.storage.open_storage('/')")
+    modules = loaded("import pudi.engine.spark.file_tasks, pudi.storage; pudi.storage.open_storage('/')")
     assert modules.isdisjoint({"obstore", "pudi.expr", "pudi.plan.read", "pudi.metadata.table"})
 
 

@@ -29,7 +29,7 @@ MAY_TAKE = {
     "context/executor.py": "a future's result",
     "engine/spark/buckets.py": "names of buckets",
     "engine/spark/lookups.py": "keys of one batch",
-    "engine/spark/tasks.py": "RecordBuffer.take",
+    "engine/spark/file_tasks.py": "RecordBuffer.take",
     "expr/arrow.py": "values of rows that portions has cut",
     "expr/table.py": "distinct values of an array",
     "format": "values of one block or page",

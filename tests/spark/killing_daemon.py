@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import pyspark.daemon
 
-from pudi.engine.spark import tasks
+from pudi.engine.spark import file_tasks
 from pudi.task import partition
 
-_write_file = tasks.write_file
+_write_file = file_tasks.write_file
 
 
 def _write_and_die_once(*arguments: Any) -> Any:
@@ -52,7 +52,7 @@ def _stop(when: str) -> None:
         time.sleep(0.05)
 
 
-tasks.write_file = partition.write_file = _write
+file_tasks.write_file = partition.write_file = _write
 
 if __name__ == "__main__":
     pyspark.daemon.manager()

@@ -333,7 +333,7 @@ def _prepared(engine: SparkEngine, table: pudi.Table, frame: Any) -> Any:
 
 def test_records_that_differ_from_those_counted_are_an_error(tmp_path: Path, spark: Any) -> None:
     from pudi.engine.spark.engine import _Answer
-    from pudi.engine.spark.tasks import Fingerprint
+    from pudi.engine.spark.file_tasks import Fingerprint
 
     records = _prepared(SparkEngine(spark), _table(tmp_path), _frame(spark, 30, places=1))
     group = records.groups["p0"]

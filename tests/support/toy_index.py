@@ -14,7 +14,7 @@ from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.records import RECORD_SCHEMA, RecordType
+from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
 from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata

@@ -21,7 +21,7 @@ from pudi.errors import BlockedError, ConflictError, naming
 _log = logging.getLogger(__name__)
 
 RETRIES = 5
-"""Default number of attempts of a write that may be repeated."""
+"""Default number of times that a write is repeated after a conflict."""
 _LONGEST_PAUSE = 10.0
 """Seconds. A pause takes at most as long as the lost attempt: one that grew with each loss would let writers that have
 just won overtake the others again and again."""

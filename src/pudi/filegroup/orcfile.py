@@ -37,7 +37,7 @@ from pudi.format.orc_tail import (
     zone_of_stripe,
 )
 from pudi.format.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE, MAX_RECORD_KEY, MIN_RECORD_KEY, bloom_filter_in
-from pudi.record.moments import Zone
+from pudi.record.timestamp_keys import Zone
 from pudi.schema import avro_to_arrow
 from pudi.schema.nested import cast_array
 from pudi.schema.types import is_any_list

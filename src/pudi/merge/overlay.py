@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.merge.deletes import DELETED
-from pudi.merge.ordering import column_of
+from pudi.merge.merge_rule import MergeRule, PartialUpdate
+from pudi.merge.ordering_values import column_of
 from pudi.merge.partial_update import mix
-from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions
 from pudi.schema.arrays import decoded_column, one_array, take, take_column
 

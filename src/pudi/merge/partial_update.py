@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.merge.deletes import DELETED
+from pudi.merge.merge_rule import MergeMode, MergeRule, PartialUpdate
 from pudi.merge.mergers import ask
-from pudi.merge.ordering import mask_of
-from pudi.merge.rule import MergeMode, MergeRule, PartialUpdate
+from pudi.merge.ordering_values import mask_of
 from pudi.merge.versions import Versions, in_one
 from pudi.schema import META_FIELDS
 from pudi.schema.arrays import take

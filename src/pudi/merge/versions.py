@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.merge.ordering import mask_of
-from pudi.merge.rule import MergeRule
+from pudi.merge.merge_rule import MergeRule
+from pudi.merge.ordering_values import mask_of
 from pudi.schema.arrays import take
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.merge.deletes import with_flag
-from pudi.merge.ordering import sort_by
+from pudi.merge.merge_rule import MergeRule, PartialUpdate
+from pudi.merge.ordering_values import sort_by
 from pudi.merge.partial_update import mix
-from pudi.merge.rule import MergeRule, PartialUpdate
 from pudi.merge.versions import Versions, in_one
 from pudi.schema.arrays import encoded_column, take
 

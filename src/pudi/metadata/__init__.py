@@ -9,7 +9,7 @@ from pudi.context.lazy import load_export
 if TYPE_CHECKING:
     from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats
     from pudi.metadata.listing import KeptListing, MetadataListing, MetadataWarning, files_listed, partitions_listed
-    from pudi.metadata.records import (
+    from pudi.metadata.record_schema import (
         ALL_PARTITIONS,
         RECORD_AVRO,
         RECORD_SCHEMA,
@@ -68,29 +68,29 @@ __all__ = [
 ]
 
 _SOURCES = {
-    "ALL_PARTITIONS": "pudi.metadata.records",
+    "ALL_PARTITIONS": "pudi.metadata.record_schema",
     "FILE_STATS": "pudi.metadata.file_stats",
     "KeptListing": "pudi.metadata.listing",
     "MetadataListing": "pudi.metadata.listing",
     "MetadataTable": "pudi.metadata.table",
     "MetadataWarning": "pudi.metadata.listing",
-    "RECORD_AVRO": "pudi.metadata.records",
-    "RECORD_SCHEMA": "pudi.metadata.records",
+    "RECORD_AVRO": "pudi.metadata.record_schema",
+    "RECORD_SCHEMA": "pudi.metadata.record_schema",
     "Ranges": "pudi.metadata.stat_merging",
-    "RecordType": "pudi.metadata.records",
+    "RecordType": "pudi.metadata.record_schema",
     "STATS": "pudi.metadata.stat_records",
     "StatsSpec": "pudi.metadata.value_types",
     "ValueType": "pudi.metadata.value_types",
-    "all_columns": "pudi.metadata.records",
+    "all_columns": "pudi.metadata.record_schema",
     "base_file_stats": "pudi.metadata.file_stats",
     "column_stats_records": "pudi.metadata.stat_records",
-    "columns_of": "pudi.metadata.records",
+    "columns_of": "pudi.metadata.record_schema",
     "deleted_stats": "pudi.metadata.stat_records",
     "files_listed": "pudi.metadata.listing",
     "leaf_values": "pudi.metadata.file_stats",
     "log_file_stats": "pudi.metadata.file_stats",
-    "partition_identifier": "pudi.metadata.records",
-    "partition_path": "pudi.metadata.records",
+    "partition_identifier": "pudi.metadata.record_schema",
+    "partition_path": "pudi.metadata.record_schema",
     "partition_stats": "pudi.metadata.stat_merging",
     "partition_stats_records": "pudi.metadata.stat_records",
     "partitions_listed": "pudi.metadata.listing",

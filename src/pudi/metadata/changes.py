@@ -16,7 +16,7 @@ from pudi.format import BloomFilter, CommitMetadata, WriteStat
 from pudi.format.avro_encode import encode_records
 from pudi.metadata.keys import bloom_keys
 from pudi.metadata.plain_records import file_list_record
-from pudi.metadata.records import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
+from pudi.metadata.record_schema import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
 from pudi.schema import META_FIELDS
 from pudi.schema.arrays import one_array
 

@@ -24,7 +24,7 @@ from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.merge import Block
-from pudi.metadata.records import RECORD_SCHEMA
+from pudi.metadata.record_schema import RECORD_SCHEMA
 from pudi.schema.arrays import joined_arrays, one_array
 
 _DEFAULTS: dict[str, object] = {"isTightBound": False, "fileIdEncoding": 0}

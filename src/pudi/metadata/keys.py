@@ -21,7 +21,7 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format.hashes import hash_code, md5_hash, portions, xx_hash
 from pudi.format.metadata_partitions import group_prefix, partition_type
-from pudi.metadata.records import partition_identifier
+from pudi.metadata.record_schema import partition_identifier
 from pudi.schema.arrays import one_array
 
 EXPRESSION_PARTITION: Final = "__partition_stat__"

@@ -17,7 +17,7 @@ from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileListing
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.merge import entries_of
-from pudi.metadata.records import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
+from pudi.metadata.record_schema import ALL_PARTITIONS, NO_PARTITION, partition_identifier, partition_path
 from pudi.metadata.table import MetadataTable
 from pudi.schema.arrays import one_array
 from pudi.timeline import Timeline

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
 from pudi.format.metadata_partitions import FILES
-from pudi.metadata.records import RECORD_SCHEMA, columns_of
+from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
 from pudi.metadata.stat_records import stats_of_records, typed
 from pudi.metadata.value_types import ValueType
 

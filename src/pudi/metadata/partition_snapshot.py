@@ -11,7 +11,7 @@ from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
 from pudi.metadata.decode import ReadRequest
 from pudi.metadata.keys import Shards
-from pudi.metadata.records import RECORD_SCHEMA, columns_of
+from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
 from pudi.metadata.table import MetadataTable
 from pudi.storage import StorageBelow
 

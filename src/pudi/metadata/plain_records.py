@@ -23,7 +23,7 @@ from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.decode import Kept, decode_entries, undecodable
-from pudi.metadata.records import RECORD_AVRO, RecordType, columns_of
+from pudi.metadata.record_schema import RECORD_AVRO, RecordType, columns_of
 from pudi.metadata.stat_records import STATS
 from pudi.metadata.value_types import ValueType, arrow_type, leaf_type, value_type
 from pudi.schema import META_FIELDS

@@ -22,8 +22,8 @@ from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
 from pudi.format.metadata_partitions import RECORD_INDEX, group_id
-from pudi.metadata.index_rows import decode_locations
 from pudi.metadata.keys import Shards, shard_of
+from pudi.metadata.record_index_rows import decode_locations
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array
 

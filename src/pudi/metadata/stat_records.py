@@ -18,7 +18,7 @@ from pudi.format.avro_encode import decimal_cells, sized_decimals
 from pudi.format.avro_values import Records, decimals
 from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
-from pudi.metadata.records import RECORD_SCHEMA, RecordType
+from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
 from pudi.schema.arrays import joined_arrays, one_array
 

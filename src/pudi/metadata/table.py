@@ -27,7 +27,7 @@ from pudi.metadata.decode import ALL, SMALL, ReadRequest, decode_entries, decode
 from pudi.metadata.keys import Shards
 from pudi.metadata.merge import folded, merged
 from pudi.metadata.plain_records import merged_lists
-from pudi.metadata.records import RECORD_SCHEMA, columns_of
+from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
 from pudi.metadata.validity import (
     ever_invalidated_partitions,
     invalidated_partitions,

@@ -19,7 +19,7 @@ from pudi.errors import ConflictError, CorruptError, TableExistsError, TableNotF
 from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER, Action, CommitMetadata, WriteStat
 from pudi.format.metadata_partitions import FILES
 from pudi.format.timeline_rules import rules_of
-from pudi.metadata.records import RECORD_AVRO
+from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import META_FIELDS
 from pudi.storage import StorageBelow
 from pudi.timeline import NO_COMMIT, Instant, InstantTimes, Timeline, TimelineStore

@@ -12,9 +12,9 @@ from pudi.record.key_generator import (
     without_empty_texts,
 )
 from pudi.record.key_text import column_of, field_of, key_text
-from pudi.record.moments import Moments
 from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_TEXTS, check_paths, matching_paths
 from pudi.record.spark_keys import SPARK_ERROR_MARK, spark_key_columns
+from pudi.record.timestamp_keys import Moments
 from pudi.record.timestamp_text import TimestampText
 
 __all__ = [

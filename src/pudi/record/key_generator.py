@@ -13,7 +13,6 @@ from pudi.config import TableConfig, TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.record.java_numbers import numbers_of_texts
 from pudi.record.key_text import column_of, field_of, key_text, lies_in_null, partition_text, refusal, type_error
-from pudi.record.moments import Moments
 from pudi.record.partition_path import (
     DEFAULT_PARTITION,
     EMPTY_TEXTS,
@@ -24,6 +23,7 @@ from pudi.record.partition_path import (
     segments,
     typed_values,
 )
+from pudi.record.timestamp_keys import Moments
 from pudi.record.timestamp_text import TimestampText, bounds_of_texts, folders_of_another_form
 from pudi.schema.arrays import one_array
 

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from pudi.client import MetaClient
 from pudi.errors import NotFoundError
-from pudi.metadata.records import RECORD_SCHEMA, all_columns
+from pudi.metadata.record_schema import RECORD_SCHEMA, all_columns
 from pudi.schema.arrays import joined_arrays
 
 

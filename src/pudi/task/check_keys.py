@@ -22,9 +22,9 @@ from pudi.format.log_block import BlockKind
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.metadata.file_stats import leaf_values
-from pudi.metadata.index_rows import keys_of_rows
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
 from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.record_index_rows import keys_of_rows
 from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator

@@ -20,7 +20,7 @@ from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
 from pudi.metadata.decode import SMALL
 from pudi.metadata.plain_records import keep_written
-from pudi.metadata.records import RECORD_AVRO
+from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.plan.append import Append, log_io_type
 from pudi.timeline import NO_COMMIT
 

@@ -18,8 +18,8 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR
 from pudi.metadata.changes import Changes
-from pudi.metadata.index_rows import decode_locations
-from pudi.metadata.records import RECORD_AVRO
+from pudi.metadata.record_index_rows import decode_locations
+from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pudi.engine.spark.tasks import FencedStorage
+from pudi.engine.spark.file_tasks import FencedStorage
 from pudi.errors import ConflictError
 from pudi.format import heartbeat_path
 from pudi.storage import open_storage

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from pudi.engine.spark.engine import _Answer, _check_complete
+from pudi.engine.spark.file_tasks import Fingerprint
 from pudi.engine.spark.records import Group
-from pudi.engine.spark.tasks import Fingerprint
 from pudi.errors import UnavailableError
 
 

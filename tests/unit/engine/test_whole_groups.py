@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.engine.spark import tasks
+from pudi.engine.spark import file_tasks
 from pudi.engine.spark.buckets import whole_groups
 from pudi.engine.spark.columns import GROUP
 
@@ -23,7 +23,7 @@ def test_no_group_is_parted(groups: list[tuple[int, int]], cuts: list[int], step
         batches += rows.slice(begin, length).to_batches()
         begin += length
     with pytest.MonkeyPatch.context() as during:
-        during.setattr(tasks, "_STEP_BYTES", step)
+        during.setattr(file_tasks, "_STEP_BYTES", step)
         found = list(whole_groups(batches))
     assert [row for part in found for row in part["row"].to_pylist()] == list(range(len(values)))
     seen: set[int] = set()

@@ -26,7 +26,7 @@ from pudi.expr import (
     walk,
     widened,
 )
-from pudi.expr.bounds import call_key
+from pudi.expr.pruning import call_key
 from pudi.expr.table import FUNCTIONS
 from support.functions import every_call
 

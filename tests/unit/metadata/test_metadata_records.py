@@ -19,7 +19,7 @@ from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
 from pudi.format.avro_values import BadAvro, Records
 from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA
-from pudi.metadata.records import META_FIELDS
+from pudi.metadata.record_schema import META_FIELDS
 from pudi.schema import avro_to_arrow
 
 _FASTAVRO = fastavro.parse_schema(json.loads(RECORD_AVRO))

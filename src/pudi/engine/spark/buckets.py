@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, GROUP
+from pudi.engine.spark.file_tasks import NO_RECORDS, FileTasks, WorkerCheck, answer, failure, steps, unique_id
 from pudi.engine.spark.session import functions, task_ids
-from pudi.engine.spark.tasks import NO_RECORDS, FileTasks, WorkerCheck, answer, failure, steps, unique_id
 from pudi.errors import PudiError
 from pudi.plan import FileTask, WriteSpec
 from pudi.record import check_paths

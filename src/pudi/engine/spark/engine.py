@@ -14,6 +14,7 @@ from pudi.context import Context, Storage
 from pudi.context.progress import advance
 from pudi.engine.spark.buckets import BucketTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
+from pudi.engine.spark.file_tasks import RESULT_COLUMNS, BulkTask, FileTasks, Fingerprint, WorkerCheck
 from pudi.engine.spark.jobs import ChangeTasks, JobTasks
 from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merging import MergedRows, merge_records, merge_rows, source_of
@@ -31,7 +32,6 @@ from pudi.engine.spark.routing import (
 )
 from pudi.engine.spark.session import can_observe, check_workers, describe_jobs_of, in_workers, spark_errors
 from pudi.engine.spark.tagging import SparkTagged, finds_movers, tag
-from pudi.engine.spark.tasks import RESULT_COLUMNS, BulkTask, FileTasks, Fingerprint, WorkerCheck
 from pudi.errors import PudiError, UnavailableError
 from pudi.plan import (
     Change,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pudi.context import Storage
+from pudi.engine.spark.file_tasks import NO_RECORDS, FencedStorage, WorkerCheck, answer, failure
 from pudi.engine.spark.session import task_ids
-from pudi.engine.spark.tasks import NO_RECORDS, FencedStorage, WorkerCheck, answer, failure
 from pudi.errors import PudiError
 from pudi.format import write_token
 from pudi.plan import Change, FileTask, WriteSpec

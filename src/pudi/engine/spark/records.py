@@ -13,8 +13,8 @@ from pudi.context import Context
 from pudi.context.cached import cached_property
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
+from pudi.engine.spark.file_tasks import FINGERPRINT_SQL, Fingerprint, KeyColumns
 from pudi.engine.spark.session import check_session, functions, in_workers, memory_and_disk, spark_errors, struct_type
-from pudi.engine.spark.tasks import FINGERPRINT_SQL, Fingerprint, KeyColumns
 from pudi.errors import InvalidArgumentError, SchemaError, UnavailableError
 from pudi.record import EMPTY_TEXTS, SPARK_ERROR_MARK, check_paths, null_texts, spark_key_columns
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY, conform, incoming, is_untyped, spark_struct_to_arrow

@@ -14,6 +14,7 @@ from pudi.context import Storage
 from pudi.context.cached import cached_property
 from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH, THERE
+from pudi.engine.spark.file_tasks import FINGERPRINT_SQL, Fingerprint
 from pudi.engine.spark.files import CannotReadNatively, NativeFiles
 from pudi.engine.spark.lookups import (
     LOCATION_SCHEMA,
@@ -29,7 +30,6 @@ from pudi.engine.spark.lookups import (
 from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
-from pudi.engine.spark.tasks import FINGERPRINT_SQL, Fingerprint
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.metadata.shards import RecordShards

@@ -40,7 +40,7 @@ from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.plain_records import FEW, few_partition_stats, plain_stats, stats_record, stats_tombstone
-from pudi.metadata.records import RecordType
+from pudi.metadata.record_schema import RecordType
 from pudi.metadata_write.index_defs import defined_index, write_definition
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.arrays import one_array

@@ -45,8 +45,8 @@ from pudi.indexes.record_index.properties import (
     record_index_spec,
 )
 from pudi.metadata import MetadataTable, partitions_listed
-from pudi.metadata.index_rows import encode_location
 from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata.record_index_rows import encode_location
 from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards, shard_id
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata

@@ -14,7 +14,7 @@ from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, m
 from pudi.errors import MergerError, NotSupportedError
 from pudi.merge.deletes import delete_columns, delete_mask
 from pudi.merge.mergers import MergeContext, RecordMerger, registered_for_payload, registered_merger
-from pudi.merge.ordering import comparable_columns, greater_and_equal, is_default, ordering_column, unordered
+from pudi.merge.ordering_values import comparable_columns, greater_and_equal, is_default, ordering_column, unordered
 from pudi.schema import avro_to_arrow, field_at, roots_of, values_at, without_meta_fields
 
 

@@ -28,7 +28,7 @@ from pudi.format.avro_rows import read_records
 from pudi.format.avro_values import BadAvro, Records
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.keys import secondary_keys
-from pudi.metadata.records import RECORD_AVRO, RECORD_SCHEMA, RecordType
+from pudi.metadata.record_schema import RECORD_AVRO, RECORD_SCHEMA, RecordType
 from pudi.schema import META_FIELDS
 from pudi.schema.conversions import java_float_text
 
