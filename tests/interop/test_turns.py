@@ -27,7 +27,7 @@ def _take_turns(
 ) -> None:
     model = layout.model()
     pudi = PudiTable(engine, path, BLOOM)
-    hudi = HudiTable(spark, path, layout.hudi_options("trips") | BLOOM)
+    hudi = HudiTable(spark, path, layout.hudi_options(path.name) | BLOOM)
     if pudi_first:
         PudiTable.create(engine, path, SCHEMA, layout)
     for number, step in enumerate(steps(seed, rounds)):
