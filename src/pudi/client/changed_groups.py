@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from posixpath import basename
 
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
@@ -54,7 +55,7 @@ def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
 
 def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
     """Return the data file of write statistics; None for a change data file."""
-    partition, name = stat.partition_path or "", (stat.path or "").rpartition("/")[2]
+    partition, name = stat.partition_path or "", basename(stat.path or "")
     base, log = parse_base_file(name), parse_log_file(name)
     if log is not None:
         return None if log.cdc else LogFile(partition, log, stat.file_size_in_bytes, stat.file_size_in_bytes or None)

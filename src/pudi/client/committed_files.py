@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.errors import NotFoundError
@@ -87,7 +88,7 @@ def verify_committed_logs(
                 group = (partition, stat.file_id or "")
                 if groups is not None and group not in groups:
                     continue
-                name = (stat.path or "").rpartition("/")[2]
+                name = basename(stat.path or "")
                 log = parse_log_file(name)
                 found = by_group.get(group)
                 if log is None or log.cdc or view.is_replaced(*group):
@@ -103,5 +104,5 @@ def verify_committed_logs(
 
 
 def _in_name(path: str | None) -> str | None:
-    log = parse_log_file((path or "").rpartition("/")[2])
+    log = parse_log_file(basename(path or ""))
     return None if log is None else log.instant

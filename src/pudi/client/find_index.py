@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 import numpy as np
 import pyarrow as pa
@@ -369,7 +370,7 @@ class _Finder:
 
 
 def _file(partition: str, stat: WriteStat) -> BaseFile | LogFile | None:
-    name = (stat.path or "").rpartition("/")[2]
+    name = basename(stat.path or "")
     size = stat.file_size_in_bytes or stat.total_write_bytes
     base, log = parse_base_file(name), parse_log_file(name)
     if not size or (base is None and log is None):

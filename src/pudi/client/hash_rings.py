@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import IndexOptions
@@ -112,7 +113,7 @@ def discard_rings(meta: MetaClient, instant: str) -> None:
     """
     names = (f"{instant}{COMMIT_SUFFIX}", f"{instant}{HASHING_SUFFIX}")
     found = [info.path for info in meta.storage.list(CONSISTENT_HASHING_DIR)]
-    delete_for_good(meta.storage, sorted(path for path in found if path.rpartition("/")[2] in names))
+    delete_for_good(meta.storage, sorted(path for path in found if basename(path) in names))
 
 
 def make_rings(meta: MetaClient, operation: Operation, index: Index, partitions: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.errors import BlockedError, NotFoundError
@@ -91,7 +92,7 @@ def maintained_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
 
 def _has_groups(meta: MetaClient, partition: str) -> bool:
     files, _ = meta.storage.list_dir(f"{METADATA_DIR}/{partition}")
-    return any(parse_data_file(info.path.rpartition("/")[2]) is not None for info in files)
+    return any(parse_data_file(basename(info.path)) is not None for info in files)
 
 
 def _began(meta: MetaClient, instant: Instant) -> int:

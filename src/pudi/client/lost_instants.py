@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import TableConfig
@@ -188,7 +189,7 @@ def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[
 
 
 def _of_stat(stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
-    is_base = isinstance(parse_data_file((stat.path or "").rpartition("/")[2]), BaseFileName)
+    is_base = isinstance(parse_data_file(basename(stat.path or "")), BaseFileName)
     for name in (stat.prev_base_file, stat.base_file):
         parsed = parse_data_file(name) if name else None
         if isinstance(parsed, BaseFileName) and is_instant_time(parsed.instant):
@@ -232,7 +233,7 @@ def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant])
 
 
 def _of_log(meta: MetaClient, stat: WriteStat) -> Iterator[tuple[str, str, bool]]:
-    parsed = parse_data_file((stat.path or "").rpartition("/")[2])
+    parsed = parse_data_file(basename(stat.path or ""))
     if not isinstance(parsed, LogFileName) or parsed.cdc:
         return
     try:

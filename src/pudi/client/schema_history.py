@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posixpath import basename
+
 from pudi.client.meta_client import MetaClient
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotSupportedError, cause_text, naming
@@ -87,7 +89,7 @@ def _newest_file(meta: MetaClient, now: Timeline) -> str | None:
     completed, start = {instant.requested for instant in now.commits}, now.start or ""
     found: dict[str, str] = {}
     for info in meta.storage.list_dir(SCHEMA_DIR)[0]:
-        file = parse_instant_file(info.path.rpartition("/")[2], _layout(meta))
+        file = parse_instant_file(basename(info.path), _layout(meta))
         if file is not None and file.action is Action.SCHEMACOMMIT and file.state is State.COMPLETED:
             found[file.requested] = info.path
     # a commit with a savepoint may be older than the active timeline's start, and than commits that were archived

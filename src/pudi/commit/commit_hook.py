@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
+from posixpath import basename
 
 from pudi.client.changed_groups import may_change_keys
 from pudi.client.inflight_builds import inflight_partitions, maintained_partitions
@@ -209,7 +210,7 @@ def roll_back_metadata_table(
 
 def _changed_by(rolled_back: RollbackPartitionMetadata) -> dict[str, int | None]:
     """Return the log files that a rollback added or kept in a partition, with sizes, and those that it deleted."""
-    names = (path.rpartition("/")[2] for path in rolled_back.success_delete_files)
+    names = (basename(path) for path in rolled_back.success_delete_files)
     changed: dict[str, int | None] = {name: None for name in names if parse_log_file(name) is not None}
     if rolled_back.rollback_log_files:
         changed |= _named({**rolled_back.rollback_log_files, **(rolled_back.log_files_from_failed_commit or {})})
@@ -220,7 +221,7 @@ def _without_missing(meta: MetaClient, partition: str, changed: Mapping[str, int
     """Return changes without the log files that a clean has deleted since the rollback was planned."""
     if all(size is None for size in changed.values()):
         return dict(changed)
-    there = {info.path.rpartition("/")[2] for info in meta.storage.list_dir(partition)[0]}
+    there = {basename(info.path) for info in meta.storage.list_dir(partition)[0]}
     return {name: size for name, size in changed.items() if size is None or name in there}
 
 
@@ -228,6 +229,6 @@ def _named(sizes: Mapping[str, int]) -> dict[str, int]:
     """Return sizes by file name; of a file named twice the greater one, as in Hudi."""
     named: dict[str, int] = {}
     for path, size in sizes.items():
-        name = path.rpartition("/")[2]
+        name = basename(path)
         named[name] = max(size, named.get(name, 0))
     return named

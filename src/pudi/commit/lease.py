@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.commit_hook import discard_metadata
@@ -209,7 +210,7 @@ def _undo(leased: ServiceLease) -> None:
 
 def _run_of(path: str) -> int | None:
     """Return the run id in the write token of a file name."""
-    parsed = parse_data_file(path.rpartition("/")[2])
+    parsed = parse_data_file(basename(path))
     token = None if parsed is None else parsed.write_token
     parts = (token or "").split("-")
     return int(parts[1]) if len(parts) == len(write_token(0, 0, 0).split("-")) and parts[1].isdigit() else None

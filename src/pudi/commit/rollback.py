@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.client.hash_rings import discard_rings
 from pudi.client.lost_instants import refuse_to_undo
@@ -62,7 +63,7 @@ def copy_instant(meta: MetaClient, requested: str) -> None:
         return
     folder = f"{HOODIE_DIR}/{meta.options[WriteOptions.rolled_back_folder]}"
     for info in meta.storage.list_dir(meta.store.folder)[0]:
-        name = info.path.rpartition("/")[2]
+        name = basename(info.path)
         file = parse_instant_file(name, meta.store.layout)
         if file is None or file.requested != requested or file.action in _OTHERS:
             continue
@@ -267,7 +268,7 @@ def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Seq
 
 
 def _name(info: FileInfo) -> str:
-    return info.path.rpartition("/")[2]
+    return basename(info.path)
 
 
 def _is_over(meta: MetaClient, beat: FileInfo, options: WriteOptions) -> bool:

@@ -6,6 +6,7 @@ Source: BaseRollbackPlanActionExecutor, MarkerBasedRollbackStrategy.
 from __future__ import annotations
 
 from collections.abc import Collection
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.errors import CorruptError
@@ -67,8 +68,8 @@ def without_hidden(meta: MetaClient, target: str, appended: Collection[str]) -> 
         done = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
         if target in done.commits_rollback:
             for part in done.partition_metadata.values():
-                names |= {name.rpartition("/")[2] for name in part.log_files_from_failed_commit or ()}
-    return sorted(path for path in appended if path.rpartition("/")[2] not in names)
+                names |= {basename(name) for name in part.log_files_from_failed_commit or ()}
+    return sorted(path for path in appended if basename(path) not in names)
 
 
 def written_since(meta: MetaClient, target: InstantInfo, plan: RollbackPlan) -> list[RollbackRequest]:
@@ -86,7 +87,7 @@ def written_since(meta: MetaClient, target: InstantInfo, plan: RollbackPlan) -> 
     for request in plan.rollback_requests:
         prefix = f"{request.partition_path}/" if request.partition_path else ""
         names = (*request.files_to_be_deleted, *(request.log_blocks_to_be_deleted or ()))
-        planned.update(prefix + name.rstrip("/").rpartition("/")[2] for name in names)
+        planned.update(prefix + basename(name.rstrip("/")) for name in names)
     markers = Markers(meta.storage, target.commit_time)
     requests = [
         RollbackRequest(partition_path=path.rpartition("/")[0], files_to_be_deleted=(f"{meta.storage.root}/{path}",))
@@ -114,7 +115,7 @@ def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
     requests = []
     for partition, stats in sorted(written.items()):
         prefix = f"{partition}/" if partition else ""
-        names = {path.rpartition("/")[2] for stat in stats for path in stat.paths}
+        names = {basename(path) for stat in stats for path in stat.paths}
         if by_slice:
             groups = {stat.file_id for stat in stats}
             names |= _logs_of(meta, partition, groups, target.requested)
@@ -133,7 +134,7 @@ def plan_of_completed(meta: MetaClient, target: Instant) -> RollbackPlan:
 
 def _logs_of(meta: MetaClient, partition: str, groups: Collection[str | None], instant: str) -> set[str]:
     """Return the names of log files of some file groups that bear an instant."""
-    named = (info.path.rpartition("/")[2] for info in meta.storage.list_dir(partition)[0])
+    named = (basename(info.path) for info in meta.storage.list_dir(partition)[0])
     logs = ((name, parse_data_file(name)) for name in named)
     return {n for n, log in logs if isinstance(log, LogFileName) and log.instant == instant and log.file_id in groups}
 
@@ -170,6 +171,6 @@ def planned_files(meta: MetaClient, target: InstantInfo, request: RollbackReques
     trusted. Only partition and file name are used, and the name must be one of the instant's.
     """
     markers = Markers(meta.storage, target.commit_time)
-    names = [path.rstrip("/").rpartition("/")[2] for path in request.files_to_be_deleted]
+    names = [basename(path.rstrip("/")) for path in request.files_to_be_deleted]
     prefix = f"{request.partition_path}/" if request.partition_path else ""
     return [markers.owned(prefix + name) for name in names]

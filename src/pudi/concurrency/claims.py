@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from posixpath import basename
 from typing import Any
 
 from pudi.concurrency.heartbeats import is_dead, process_facts, sign_off, sign_on
@@ -209,7 +210,7 @@ def read_claims(
     """
     now_ms = context.clock.now_ms()  # before a look that may take long
     for info in sorted(storage.list_dir(CLAIMS_DIR)[0], key=lambda info: info.path):
-        if before is not None and info.path.rpartition("/")[2] >= before:
+        if before is not None and basename(info.path) >= before:
             return
         try:
             content = storage.read(info.path, MaxBytes.NOTE)

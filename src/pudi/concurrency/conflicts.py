@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 from typing import TypeAlias
 
 from pudi.concurrency.touched import (
@@ -392,7 +393,7 @@ def _rebased(metadata: CommitMetadata) -> set[Group]:
         (partition, stat.file_id or "")
         for partition, stats in metadata.partition_to_write_stats.items()
         for stat in stats
-        if parse_log_file((stat.path or "").rpartition("/")[2]) is None
+        if parse_log_file(basename(stat.path or "")) is None
     }
 
 
@@ -401,7 +402,7 @@ def _appended(metadata: CommitMetadata) -> dict[Group, str]:
     found: dict[Group, str] = {}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            log = parse_log_file((stat.path or "").rpartition("/")[2])
+            log = parse_log_file(basename(stat.path or ""))
             if log is not None and not log.cdc:
                 group = partition, stat.file_id or ""
                 found[group] = min(found.get(group, log.instant), log.instant)

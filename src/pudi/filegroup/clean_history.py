@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from posixpath import basename
 from typing import TypeVar
 
 from pudi.context import Storage
@@ -75,7 +76,7 @@ def _cleaned(store: TimelineStore, clean: Instant) -> Cleaned:
     if not clean.is_completed:
         path = store.path(clean, State.REQUESTED)
         plan = decode_clean_plan(store.read(clean, State.REQUESTED), path=path)
-        names = {partition: [each.rpartition("/")[2] for each in paths] for partition, paths in plan.files.items()}
+        names = {partition: [basename(each) for each in paths] for partition, paths in plan.files.items()}
         return Cleaned(clean.requested, "" if plan.retained is None else plan.retained[0], names)
     record = store.decoded(clean)
     try:
@@ -241,4 +242,4 @@ def _deleted(store: TimelineStore, timeline: Timeline, now: Timeline) -> Iterato
     for clean in read_cleans(store, [each for each in now.of(Action.CLEAN, *_BEGUN) if each.requested in new]):
         for partition, names in clean.deleted.items():
             for name in names:
-                yield clean, partition, name.rpartition("/")[2]
+                yield clean, partition, basename(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
@@ -40,7 +41,7 @@ def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
     found: dict[str, Extent] = {}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            name = parse_log_file((stat.path or "").rpartition("/")[2])
+            name = parse_log_file(basename(stat.path or ""))
             if name is None or name.cdc:
                 continue
             path = f"{partition}/{name.name}" if partition else name.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from posixpath import basename
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError
@@ -102,7 +103,7 @@ class Markers:
             CorruptError: it is no data file of this instant, or lies among Hudi's own files.
             NotSupportedError: it is a log file of a later Hudi.
         """
-        data_file = parse_data_file(path.rpartition("/")[2])
+        data_file = parse_data_file(basename(path))
         if data_file is None or data_file.instant != self.instant:
             raise self._stranger(path, source)
         return self.within(path, source)

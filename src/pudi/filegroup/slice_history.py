@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename
 
 from pudi.context import FileInfo
 from pudi.errors import NotFoundError
@@ -69,7 +70,7 @@ def file_groups(
     bases: dict[str, dict[str, list[tuple[str, int]]]] = {}
     logs: dict[str, list[tuple[str, str, int]]] = {}
     for info in files:
-        name = parse_data_file(info.path.rpartition("/")[2])
+        name = parse_data_file(basename(info.path))
         if name is None or not is_instant_time(name.instant):
             continue
         if isinstance(name, BaseFileName):
@@ -146,7 +147,7 @@ class PastSlices:
         by_slice = timeline.rules.logs_name_their_slice
         for partition, infos in listed.items():
             for info in infos:
-                parsed = parse_data_file(info.path.rpartition("/")[2])
+                parsed = parse_data_file(basename(info.path))
                 known = parsed is not None and timeline.commit(parsed.instant) is not None
                 if not known or (by_slice and isinstance(parsed, LogFileName)):
                     found._add(partition, info, parsed)

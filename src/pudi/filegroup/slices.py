@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 from typing import Generic, TypeVar
 
 from pudi.config import TableConfig
@@ -76,7 +77,7 @@ class BaseFile(_DataFile[BaseFileName]):
             NotSupportedError: a log file, or a base file that is neither Parquet nor ORC nor HFile: to pass it over
                 would lose rows.
         """
-        name = info.path.rpartition("/")[2]
+        name = basename(info.path)
         parsed = parse_data_file(name)
         if parsed is None or (isinstance(parsed, LogFileName) and parsed.cdc):  # change data is no part of a snapshot
             return None
@@ -122,7 +123,7 @@ class LogFile(_DataFile[LogFileName]):
         Raises:
             NotSupportedError: a log file of a later Hudi.
         """
-        parsed = parse_data_file(info.path.rpartition("/")[2])
+        parsed = parse_data_file(basename(info.path))
         if not isinstance(parsed, LogFileName) or parsed.cdc or parsed.extension != "log":
             return None
         stated = info.size if states else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
@@ -37,7 +38,7 @@ class _Stated:
 
     def with_stat(self, partition: str, stat: WriteStat, requested: str) -> _Stated:
         """Return the stated sizes with those of one later commit added."""
-        name = parse_data_file((stat.path or "").rpartition("/")[2])
+        name = parse_data_file(basename(stat.path or ""))
         if name is None:
             return self
         path = f"{partition}/{name.name}" if partition else name.name
@@ -74,7 +75,7 @@ def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]
     """
     wanted: dict[str, str] = {}
     for path in paths:
-        name = parse_data_file(path.rpartition("/")[2])
+        name = parse_data_file(basename(path))
         if name is not None:
             wanted[path] = name.instant
     found: dict[str, set[int]] = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename
 
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError, NotFoundError
@@ -57,7 +58,7 @@ class NamedFiles:
             stats = self.store.read_commit_metadata(commit).partition_to_write_stats
         except (CorruptError, NotFoundError):  # a reader that needs the commit reports it
             return None
-        return frozenset(_name(path) for group in stats.values() for stat in group for path in stat.paths)
+        return frozenset(basename(path) for group in stats.values() for stat in group for path in stat.paths)
 
     def _archived(self, instant: str) -> Instant | None:
         if self.timeline.start is None or instant >= self.timeline.start:
@@ -84,18 +85,14 @@ def unnamed_files(
     for infos in folders.values():
         twins: dict[tuple[str, str], list[str]] = {}
         for info in infos:
-            name = parse_data_file(_name(info.path))
+            name = parse_data_file(basename(info.path))
             if isinstance(name, BaseFileName):
                 twins.setdefault((name.file_id, name.instant), []).append(info.path)
         for (_, instant), paths in twins.items():
             if len(paths) > 1 or (known is not None and paths[0] not in known):
                 ours = named.of(instant)
-                found.update(path for path in paths if ours is not None and _name(path) not in ours)
+                found.update(path for path in paths if ours is not None and basename(path) not in ours)
     return found
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def unmarked_files(storage: Storage, instant: str, layout: Layout) -> list[str]:
@@ -110,7 +107,7 @@ def unmarked_files(storage: Storage, instant: str, layout: Layout) -> list[str]:
     """
     found = []
     for info in _table_files(storage):
-        name = parse_data_file(info.path.rpartition("/")[2])
+        name = parse_data_file(basename(info.path))
         if (
             name is not None
             and name.instant == instant

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from posixpath import basename
 
 from pudi.config import CleanPolicy
 from pudi.errors import CorruptError, NotSupportedError
@@ -98,7 +99,7 @@ def encode_clean_metadata(plan: CleanPlan, started: str, took_ms: int) -> bytes:
         started: when it began, as an instant.
         took_ms: how long it took, in milliseconds.
     """
-    names = {partition: [_name(path) for path in paths] for partition, paths in plan.files.items()}
+    names = {partition: [basename(path) for path in paths] for partition, paths in plan.files.items()}
     record = {
         "startCleanTime": started,
         "timeTakenInMillis": took_ms,
@@ -132,7 +133,3 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

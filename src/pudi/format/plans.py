@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename
 from typing import Any
 
 from pudi.errors import CorruptError, NotSupportedError
@@ -306,7 +307,7 @@ def _slice(record: Mapping[str, Any], path: str | None) -> CompactionOperation:
 
 def _file_name(path: str | None) -> str:
     """The file's name: plans may name whole paths (CompactionV1MigrationHandler), whose root isn't trusted."""
-    return (path or "").rpartition("/")[2]
+    return basename(path or "")
 
 
 def group_sizes(sizes: Sequence[tuple[int, int, int]], new_base: int) -> dict[str, float]:

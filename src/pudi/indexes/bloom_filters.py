@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
@@ -111,7 +112,7 @@ def _of_commit(commit: IndexedCommit) -> Changes:
     files = []
     for partition, stats in commit.written.partition_to_write_stats.items():
         for stat in stats:
-            name = parse_base_file((stat.path or "").rpartition("/")[2])
+            name = parse_base_file(basename(stat.path or ""))
             if name is not None:
                 files.append(BaseFile(partition, name, stat.file_size_in_bytes))
     requested = commit.instant.requested
@@ -145,7 +146,7 @@ class BloomFiltersBuilder(IndexBuilder):
             BaseFile(partition, name, info.size)
             for partition, infos in listed.items()
             for info in infos
-            if (name := parse_base_file(info.path.rpartition("/")[2])) is not None
+            if (name := parse_base_file(basename(info.path))) is not None
         ]
         count, folder = min(_TASKS, len(files)), staging_dir(work.requested)
         staged = work.run(

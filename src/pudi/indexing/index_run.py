@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
@@ -210,7 +211,7 @@ class IndexRun:
         mdt = open_metadata(meta)
         own = mdt.store.load()
         files, _ = mdt.storage.list_dir(partition)
-        bases = [name for info in files if (name := parse_base_file(info.path.rpartition("/")[2])) is not None]
+        bases = [name for info in files if (name := parse_base_file(basename(info.path))) is not None]
         if any(base.instant != work.requested for base in bases):
             raise _CommitMissedIndex(
                 f"the file groups of {partition} were compacted meanwhile", table=meta.storage.root

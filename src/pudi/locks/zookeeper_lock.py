@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from posixpath import basename
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -176,7 +177,7 @@ class ZookeeperLock(LockProvider):
         """Delete our node."""
         held, self._held = self._held, None
         if held is not None and self._session is not None:
-            self._delete(self._session, lambda: [held[0].rpartition("/")[2]])
+            self._delete(self._session, lambda: [basename(held[0])])
 
     def holds(self) -> bool:
         """Ask the server, brought up to date, whether the node of our session is there."""
@@ -260,7 +261,7 @@ class ZookeeperLock(LockProvider):
             if not found:
                 raise
             return found[0]
-        return str(made).rpartition("/")[2]
+        return basename(str(made))
 
     def _wait_turn(self, session: _Session, node: str, deadline: float) -> bool:
         """Wait until no node is before ours; whether that was so before the deadline.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename
 
 import numpy as np
 import pyarrow as pa
@@ -112,14 +113,10 @@ def _sizes(stats: Iterable[WriteStat]) -> FileSizes:
     sizes: dict[str, int] = {}
     for stat in stats:
         if stat.path:
-            name = _name(stat.path)
+            name = basename(stat.path)
             sizes[name] = max(sizes.get(name, 0), stat.file_size_in_bytes)
-        sizes.update({_name(path): size for path, size in (stat.cdc_stats or {}).items()})
+        sizes.update({basename(path): size for path, size in (stat.cdc_stats or {}).items()})
     return sizes
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def _type(key: str) -> RecordType:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.filegroup import CommittedLogs, LogScope
 from pudi.format import INIT_INSTANT, Action, Layout, State, parse_base_file
@@ -201,4 +202,4 @@ def _builds(store: TimelineStore, commit: Instant, partition: str) -> bool:
 
 
 def _has_base(paths: Iterable[str]) -> bool:
-    return any(parse_base_file(path.rpartition("/")[2]) is not None for path in paths)
+    return any(parse_base_file(basename(path)) is not None for path in paths)

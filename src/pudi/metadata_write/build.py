@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
+from posixpath import basename
 from types import MappingProxyType
 
 import numpy as np
@@ -239,7 +240,7 @@ def _present(meta: MetaClient, timeline: Timeline) -> Changes:
     listed = StorageListing(meta.storage).all_files()
     sizes = _sizes_of_logs(meta, timeline, listed)
     for partition, infos in listed.items():
-        named = {info.path.rpartition("/")[2]: sizes.get(info.path, info.size) for info in infos}
+        named = {basename(info.path): sizes.get(info.path, info.size) for info in infos}
         files[partition] = {name: size for name, size in named.items() if _counts(name, pending)}
     return files_changes(files, partitions=files)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 from typing import Protocol
 
 from pudi.client.inflight_builds import maintained_timeline
@@ -121,7 +122,7 @@ class ShardWork:
         extra = [
             info.path
             for info in files
-            if (name := parse_log_file(info.path.rpartition("/")[2])) is not None
+            if (name := parse_log_file(basename(info.path))) is not None
             and name.instant == staged.instant
             and info.path not in counted
             and name.name not in created

@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.context import Storage
@@ -252,7 +253,7 @@ def _written(mdt: MetaClient, target: Instant, partition: str, paths: Iterable[s
     groups = {stat.file_id for stat in stats if stat.file_id}
     newest: dict[str, tuple[str, int, str]] = {}
     for path in paths:
-        name = parse_log_file(path.rpartition("/")[2])
+        name = parse_log_file(basename(path))
         if name is not None and name.file_id in groups:
             place = (name.instant, name.version, path)
             newest[name.file_id] = max(newest.get(name.file_id, place), place)
@@ -271,7 +272,7 @@ def _said(mdt: MetaClient, target: Instant) -> CommitMetadata:
 
 
 def _instant(path: str) -> str | None:
-    name = parse_log_file(path.rpartition("/")[2])
+    name = parse_log_file(basename(path))
     return None if name is None else name.instant
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.following import Following, follow, plan_following
@@ -136,7 +137,7 @@ def _check_nothing_builds_on(meta: MetaClient, compaction: Instant) -> None:
     """Refuse to roll back the plan of a compaction whose instant log files have in their names: below version 8."""
     for infos in StorageListing(meta.storage).all_files().values() if meta.store.rules.logs_name_their_slice else ():
         for info in infos:
-            name = parse_data_file(info.path.rpartition("/")[2])
+            name = parse_data_file(basename(info.path))
             if isinstance(name, LogFileName) and name.instant == compaction.requested:
                 raise NotSupportedError(
                     "a pending compaction can't be rolled back once log files build on its plan: run it (run_pending); "

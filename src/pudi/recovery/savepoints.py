@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.rollback import finish_rollbacks
@@ -209,7 +210,7 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
         )
     saved = savepointed_names(meta, timeline)
     stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
-    written = {path.rpartition("/")[2] for group in stats for stat in group for path in stat.paths}
+    written = {basename(path) for group in stats for stat in group for path in stat.paths}
     for requested, kept in saved.items():
         if not written.isdisjoint(kept):
             raise InvalidArgumentError(
@@ -225,5 +226,5 @@ def _files(meta: MetaClient, timeline: Timeline, commit: Instant) -> dict[str, l
     files: dict[str, list[str]] = {}
     for each in view.all_slices():
         paths = [*([each.base.path] if each.base is not None else []), *(log.path for log in each.logs)]
-        files.setdefault(each.partition, []).extend(path.rpartition("/")[2] for path in paths)
+        files.setdefault(each.partition, []).extend(basename(path) for path in paths)
     return files

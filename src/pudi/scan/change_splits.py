@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 from pudi.client import MetaClient
 from pudi.client.lost_instants import refuse_losses
@@ -129,7 +130,7 @@ def _of_commit(instant: Instant, written: CommitMetadata, past: PastSlices, mode
         for stat in stats:
             if not stat.path or stat.file_id is None:
                 continue
-            if isinstance(parse_data_file(stat.path.rpartition("/")[2]), LogFileName):
+            if isinstance(parse_data_file(basename(stat.path)), LogFileName):
                 logs.setdefault(stat.file_id, []).append(past.log_at(stat.path, stat.file_size_in_bytes, instant))
             else:
                 yield _of_base(instant, written, stat, past, mode)

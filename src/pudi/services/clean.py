@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.lease import ServiceLease
@@ -134,7 +135,7 @@ def _names(plan: CleanPlan, path: str, table: str) -> dict[str, tuple[str, ...]]
             inside = False
         if not inside:
             raise _corrupt(f"partition {partition!r}", "no partition of the table", table, path)
-    names = {partition: tuple(file.rpartition("/")[2] for file in files) for partition, files in plan.files.items()}
+    names = {partition: tuple(basename(file) for file in files) for partition, files in plan.files.items()}
     wrong = [name for each in names.values() for name in each if parse_data_file(name) is None]
     if wrong:
         raise _corrupt(repr(wrong[0]), "no data file", table, path)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from posixpath import basename
 from typing import Any
 
 from pudi.client.meta_client import MetaClient
@@ -134,7 +135,7 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     groups = view.groups_of(partitions)
     newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
     paths = (path for each in newest for path in each.files if not path.endswith(CDC_SUFFIX))
-    found = {path.rpartition("/")[2]: "the newest slice of its file group" for path in paths}
+    found = {basename(path): "the newest slice of its file group" for path in paths}
     for requested, names in savepointed_names(meta, timeline).items():
         found |= dict.fromkeys(names, f"savepoint {requested}")
     return found
@@ -168,7 +169,7 @@ def savepoints_of(
         replaced_at: as of `saved_slices`.
         savepoints: see `savepointed_names`.
     """
-    names = {path.rpartition("/")[2] for path in file_slice.files}
+    names = {basename(path) for path in file_slice.files}
     return [
         requested
         for requested, kept in savepoints.items()
@@ -178,7 +179,7 @@ def savepoints_of(
 
 def _begin(file_slice: SliceFiles) -> str:
     """The requested time of a slice's base file; without one, the least one in the names of its log files."""
-    names = (parse_data_file(path.rpartition("/")[2]) for path in file_slice.files)
+    names = (parse_data_file(basename(path)) for path in file_slice.files)
     return file_slice.instant or min((each.instant for each in names if each is not None), default="")
 
 
@@ -226,7 +227,7 @@ class Kept:
         """
         saved = saved_slices(group, replaced_at, self.savepoints)
         for file_slice in self.old(group, replaced_at):
-            named = any(path.rpartition("/")[2] in self._savepointed for path in file_slice.files)
+            named = any(basename(path) in self._savepointed for path in file_slice.files)
             if not named and file_slice not in saved:
                 yield file_slice
 

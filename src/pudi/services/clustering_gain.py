@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +95,7 @@ def _slice_of(named: CompactionOperation) -> FileSlice:
 
 
 def _made(stat: WriteStat) -> FileSlice:
-    name = (stat.path or "").rpartition("/")[2]
+    name = basename(stat.path or "")
     partition = stat.partition_path or ""
     return FileSlice(partition, stat.file_id or "", _base(partition, name, stat.file_size_in_bytes or 0))
 

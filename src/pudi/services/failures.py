@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.commit.lease import PlanTakenError, is_available
@@ -94,7 +95,7 @@ def read_failure(storage: Storage, service: str) -> ServiceFailure | None:
 
 def failures(storage: Storage) -> dict[str, ServiceFailure]:
     """Return the services of a table that failed at their last attempt, by name."""
-    names = sorted(info.path.rpartition("/")[2] for info in storage.list_dir(SERVICE_FAILURES_DIR)[0])
+    names = sorted(basename(info.path) for info in storage.list_dir(SERVICE_FAILURES_DIR)[0])
     found = {name: read_failure(storage, name) for name in names}
     return {name: failure for name, failure in found.items() if failure is not None}
 
@@ -210,7 +211,7 @@ class FailedPlan:
 
 def failed_plans(storage: Storage) -> list[FailedPlan]:
     """Return the plans of a table that failed, oldest first."""
-    names = sorted(info.path.rpartition("/")[2] for info in storage.list_dir(SET_ASIDE_DIR)[0])
+    names = sorted(basename(info.path) for info in storage.list_dir(SET_ASIDE_DIR)[0])
     found = [_read(storage, name) for name in names]
     return [plan for plan in found if plan is not None]
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import date
 from itertools import chain
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.concurrency import busy_groups
@@ -88,9 +89,7 @@ class CleanHistory(Clean):
         found: dict[str, tuple[str, ...]] = {}
         for group in view.groups_of(sorted({path.rpartition("/")[0] for path in self._changes})):
             newest = group.slices[0].files
-            if (group.partition, group.file_id) in view.replaced or saved & {
-                each.rpartition("/")[2] for each in newest
-            }:
+            if (group.partition, group.file_id) in view.replaced or saved & {basename(each) for each in newest}:
                 continue
             paths = tuple(f"{meta.storage.root}/{each}" for each in newest if each in self._changes)
             if paths:

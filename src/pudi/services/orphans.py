@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from pudi.client.lost_instants import find_lost
 from pudi.client.meta_client import MetaClient
@@ -87,7 +88,7 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     expiry = WriteOptions.of(Options()).heartbeat_expiry_ms
     claims = read_claims(meta.storage, meta.context, expiry) if CLAIMS_DIR in temporary else ()
     below = [name for name in _filled(meta, METADATA_DIR) if not name.startswith(".")]
-    beats = {info.path.rpartition("/")[2] for info in meta.storage.list_dir(HEARTBEAT_DIR)[0]}
+    beats = {basename(info.path) for info in meta.storage.list_dir(HEARTBEAT_DIR)[0]}
     backup = any(info.path == PROPERTIES_BACKUP for info in meta.storage.list_dir(HOODIE_DIR)[0])
     meta.reload()
     timeline = meta.store.load()
@@ -156,7 +157,7 @@ def _newer_files(folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline) 
     oldest = timeline.oldest or ""
     for infos in folders.values():
         for info in infos:
-            name = parse_data_file(info.path.rpartition("/")[2])
+            name = parse_data_file(basename(info.path))
             if name is None or (timeline.rules.logs_name_their_slice and isinstance(name, LogFileName)):
                 continue
             if is_instant_time(name.instant) and name.instant >= oldest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from posixpath import basename
 from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from pudi.context import Executor, Storage, ThreadExecutor
@@ -196,7 +197,7 @@ def list_names(storage: Storage, prefix: str) -> Sequence[str]:
     """Names of the files directly in a folder, in no order; a missing folder has none."""
     if _can(storage, NameListing):
         return storage.list_names(prefix)
-    return [info.path.rpartition("/")[2] for info in storage.list_dir(prefix)[0]]
+    return [basename(info.path) for info in storage.list_dir(prefix)[0]]
 
 
 def replacing(storage: Storage) -> Replaces | None:

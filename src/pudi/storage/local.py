@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from posixpath import basename
 from typing import TypeAlias
 
 from pudi.context import Context, FileInfo
@@ -109,7 +110,7 @@ class LocalStorage:
                         self._sort_in(entry, folder, others)
 
         self._visit(folder, visit)
-        return [*names, *(info.path.rpartition("/")[2] for info in others[0])]
+        return [*names, *(basename(info.path) for info in others[0])]
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from posixpath import basename
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import obstore
@@ -117,7 +118,7 @@ class ObjectStorage:
         """Files directly in folder `prefix`, and the names of the folders directly in it, both sorted by name."""
         key = self._folder(prefix)
         found = self._run(prefix, lambda: obstore.list_with_delimiter(self._store, key))
-        folders = sorted({path.rpartition("/")[2] for path in found["common_prefixes"]})
+        folders = sorted({basename(path) for path in found["common_prefixes"]})
         marked = {key, *found["common_prefixes"]}
         infos = [self._info(meta) for meta in found["objects"] if meta["size"] or meta["path"] not in marked]
         return sorted(infos, key=lambda info: info.path), folders

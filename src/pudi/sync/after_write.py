@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.catalogs import Catalog, CatalogPlace, TableName, open_catalog
 from pudi.catalogs.registered import location_url
@@ -37,7 +38,7 @@ def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:
     timeline = meta.store.load()
     bases = [each.base.path for each in meta.view(timeline, sizes=False).all_slices() if each.base is not None]
     root = location_url(meta.storage.root)
-    lines = [f"{root}/{path}" if absolute else path.rpartition("/")[2] for path in bases]
+    lines = [f"{root}/{path}" if absolute else basename(path) for path in bases]
     path = ABSOLUTE_MANIFEST if absolute else MANIFEST
     meta.storage.put(path, "".join(f"{line}\n" for line in lines).encode())
     return SyncResult(f"{root}/{path}", (), newest_times(timeline)[0], True, clock.monotonic() - began)

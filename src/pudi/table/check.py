@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from posixpath import basename
 
 from pudi.client import MetaClient
 from pudi.client.lost_instants import find_lost
@@ -74,7 +75,7 @@ def _not_of_others(meta: MetaClient, timeline: Timeline, paths: set[str]) -> set
     """Return the paths that aren't log files of an incomplete write; below version 8 names don't tell."""
     metadata = [meta.store.read_commit_metadata(instant) for instant in timeline.commits]
     stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
-    return {path for path in paths if path in stated or parse_log_file(path.rpartition("/")[2]) is None}
+    return {path for path in paths if path in stated or parse_log_file(basename(path)) is None}
 
 
 def lost_files(
@@ -100,7 +101,7 @@ def lost_files(
         for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
                 path, group = stat.path or "", (partition, stat.file_id or "")
-                log = parse_log_file(path.rpartition("/")[2])
+                log = parse_log_file(basename(path))
                 if not path or path in there or not is_data_file(path) or (log is not None and log.cdc):
                     continue
                 base = bases.get(group)
@@ -119,7 +120,7 @@ def copied_files(folders: Mapping[str, Sequence[FileInfo]]) -> Iterator[Differen
     places: dict[str, list[str]] = {}
     for partition, infos in folders.items():
         for info in infos:
-            places.setdefault(info.path.rpartition("/")[2], []).append(partition)
+            places.setdefault(basename(info.path), []).append(partition)
     copied: dict[tuple[str, ...], list[str]] = {}
     for name, partitions in places.items():
         parsed = parse_data_file(name) if len(partitions) > 1 else None
@@ -142,7 +143,7 @@ def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:
 
 def is_data_file(path: str) -> bool:
     """Return whether a path ends with the name of a base file or a log file."""
-    return parse_data_file(path.rpartition("/")[2]) is not None
+    return parse_data_file(basename(path)) is not None
 
 
 def paths_of(file_slice: FileSlice) -> list[str]:

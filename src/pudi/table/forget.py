@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from posixpath import basename
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,7 +135,7 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
     policy = CleanOptions.of(options).policy
     found = []
     for each in held:
-        name = parse_data_file(each.path.rpartition("/")[2])
+        name = parse_data_file(basename(each.path))
         in_group = (each.path.rpartition("/")[0], "" if name is None else name.file_id)
         saved_by = whole.get(each.path) or ()
         instant: str | None = None
@@ -377,7 +378,7 @@ class _Forgetting:
         there: dict[tuple[str, int], BaseFile | LogFile | None] = {}
         for partition, infos in StorageListing(self.meta.storage).all_files().items():
             for info in infos:
-                if parse_data_file(_name(info.path)) is not None:
+                if parse_data_file(basename(info.path)) is not None:
                     there[info.path, info.size] = _file(partition, info, self.meta.virtual_keys)
         fresh = {key: file for key, file in there.items() if file is not None and key not in self.seen}
         portions = enumerate(_portions(fresh.values()))
@@ -388,7 +389,7 @@ class _Forgetting:
         strange = [_strange(path) for (path, _), file in there.items() if file is None]
         held = [*(each for each in known if each is not None), *strange]
         if metadata and self.meta.config.metadata_partitions:
-            names = frozenset(_name(path) for path, _ in there) - {_name(each.path) for each in held}
+            names = frozenset(basename(path) for path, _ in there) - {basename(each.path) for each in held}
             held += self._run(list(self._entries(wanted, names))).values()
         return held
 
@@ -405,7 +406,7 @@ class _Forgetting:
         """
         storage, number = StorageBelow(self.meta.storage, METADATA_DIR), 0
         for partition, infos in StorageListing(storage).all_files().items():
-            found = (_file(partition, info) for info in infos if parse_data_file(_name(info.path)) is not None)
+            found = (_file(partition, info) for info in infos if parse_data_file(basename(info.path)) is not None)
             for files in _portions(each for each in found if each is not None):
                 self.read |= {f"{METADATA_DIR}/{file.path}" for file in files}
                 yield FindEntries(number, wanted, partition, files, names)
@@ -413,7 +414,7 @@ class _Forgetting:
 
 
 def _file(partition: str, info: FileInfo, keys: KeyGenerator | None = None) -> BaseFile | LogFile | None:
-    name = parse_data_file(_name(info.path))
+    name = parse_data_file(basename(info.path))
     if not isinstance(name, LogFileName):
         return BaseFile.of(partition, info, keys)
     return LogFile(partition, name, info.size) if name.cdc else LogFile.of(partition, info)
@@ -425,7 +426,3 @@ def _strange(path: str) -> Held:
 
 def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:
     return in_portions(files, lambda file: file.size, _PORTION)
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from posixpath import basename
 from typing import Any
 
 from pudi.context import FileInfo
@@ -67,7 +68,7 @@ def check_lock_audit(table: Table) -> AuditFindings:
     infos = _audit_files(table)
     if not infos:
         return AuditFindings("PASSED", 0, 0, "No audit files found - nothing to validate")
-    read = {info.path.rpartition("/")[2]: _window(table, info) for info in infos}
+    read = {basename(info.path): _window(table, info) for info in infos}
     windows = [found for found in read.values() if found is not None]
     if not windows:
         return AuditFindings("FAILED", 0, len(infos), "Failed to parse any audit files")
@@ -135,4 +136,4 @@ def _window(table: Table, info: FileInfo) -> _Window | None:
         until_ms = int(lines[-1].get("lockExpiration", start_ms))
     except (PudiError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return _Window(info.path.rpartition("/")[2], start_ms, ends[-1] if ends else None, until_ms)
+    return _Window(basename(info.path), start_ms, ends[-1] if ends else None, until_ms)

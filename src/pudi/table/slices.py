@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from posixpath import basename
 from typing import Any
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ def row_counts(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
         timeline: its timeline.
         paths: base files, relative to the table's root.
     """
-    wanted = {path: found.instant for path in paths if (found := parse_data_file(path.rpartition("/")[2]))}
+    wanted = {path: found.instant for path in paths if (found := parse_data_file(basename(path)))}
     written: dict[str, set[int]] = {}
     for requested in sorted(set(wanted.values())):
         commit = timeline.commit(requested)
@@ -41,7 +42,7 @@ def row_counts(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
             continue
         for partition, stats in meta.store.read_commit_metadata(commit).partition_to_write_stats.items():
             for stat in stats:
-                name = (stat.path or "").rpartition("/")[2]
+                name = basename(stat.path or "")
                 path = f"{partition}/{name}" if partition else name
                 if wanted.get(path) == requested:
                     written.setdefault(path, set()).add(stat.num_writes)
@@ -186,11 +187,11 @@ def _of_files(partition: str, file_id: str, found: SliceFiles) -> SliceInfo:
     logs: list[tuple[str, int]] = []
     changes: list[tuple[str, int]] = []
     for path, size in zip(found.files, found.sizes, strict=True):
-        name = parse_data_file(path.rpartition("/")[2])
+        name = parse_data_file(basename(path))
         is_change = isinstance(name, LogFileName) and name.cdc
         kind = bases if isinstance(name, BaseFileName) else changes if is_change else logs
         kind.append((path, size))
-    first = (parse_data_file(path.rpartition("/")[2]) for path, _ in (*logs, *changes)[:1])
+    first = (parse_data_file(basename(path)) for path, _ in (*logs, *changes)[:1])
     return SliceInfo(
         partition,
         file_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -146,7 +147,7 @@ class FilesCheck:
         stats = stats_of_file(storage, file, StatsSpec(tuple(asked), self.stated.spec.version))
         if stats is None:
             return
-        rows = stats_of_files([(file.partition, file.path.rpartition("/")[2], stats)])
+        rows = stats_of_files([(file.partition, basename(file.path), stats)])
         for name in asked:
             ranges = ranges_of(rows.filter(pc.equal(rows["column"], name)), kinds[name])
             if len(ranges.known) and ranges.known[0]:
@@ -163,7 +164,7 @@ class FileNames:
     @classmethod
     def of(cls, files: Sequence[BaseFile | LogFile]) -> FileNames:
         """Return the paths and names of some files."""
-        names = [file.path.rpartition("/")[2] for file in files]
+        names = [basename(file.path) for file in files]
         return cls(pa.array([file.partition for file in files], pa.string()), pa.array(names, pa.string()))
 
     def keys(self, column: str, *, of_partitions: bool = False) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -163,7 +164,7 @@ class CompactLogsTask:
             path=path,
             prev_commit=operation.base_instant,
             base_file=base,
-            log_files=(*older, path.rpartition("/")[2]),
+            log_files=(*older, basename(path)),
             log_version=version,
             log_offset=0,
             num_writes=done.rows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from posixpath import basename
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -183,7 +184,7 @@ def _log_stat(
         path=path,
         prev_commit=base_instant,
         base_file="",
-        log_files=(path.rpartition("/")[2],),
+        log_files=(basename(path),),
         log_version=version,
         log_offset=0,
         num_writes=len(changes.keys),

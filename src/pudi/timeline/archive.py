@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from posixpath import basename
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -64,7 +65,7 @@ def open_archive(storage: Storage, folder: str, layout: Layout) -> Archive:
 def archive_logs(storage: Storage, folder: str) -> Iterator[FileInfo]:
     """Yield the files of an archive of layout 1 that are in a folder."""
     for info in storage.list_dir(folder)[0]:
-        name = parse_log_file(info.path.rpartition("/")[2])
+        name = parse_log_file(basename(info.path))
         if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
             yield info
 
@@ -176,7 +177,7 @@ class LogArchive:
             merged = decode_avro(self.storage.read(plan, MaxBytes.INSTANT), path=plan).get("mergedArchiveFileName")
         except (NotFoundError, CorruptError):
             return False
-        return bool(merged) and merged == path.rpartition("/")[2]
+        return bool(merged) and merged == basename(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +310,7 @@ _ATTEMPTS = 2
 
 
 def _newest_manifest(storage: Storage, folder: str) -> tuple[int, dict[str, int]]:
-    names = {info.path.rpartition("/")[2] for info in storage.list_dir(folder)[0]}
+    names = {basename(info.path) for info in storage.list_dir(folder)[0]}
     version = max((v for name in names if (v := manifest_version(name)) is not None), default=-1)
     ranges = {name: found for name in names if (found := history_range(name)) is not None}
     try:

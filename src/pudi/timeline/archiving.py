@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from posixpath import basename
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -82,7 +83,7 @@ def archive(store: TimelineStore, instants: Sequence[Instant], options: ArchiveO
 def _files(store: TimelineStore) -> Files:
     found: Files = {}
     for info in store.storage.list_dir(store.folder)[0]:
-        file = parse_instant_file(info.path.rpartition("/")[2], store.layout)
+        file = parse_instant_file(basename(info.path), store.layout)
         if file is not None:
             found.setdefault((file.requested, file.action.comparable), []).append((file, info))
     return {key: sorted(each, key=lambda pair: pair[0].state) for key, each in found.items()}
@@ -135,7 +136,7 @@ def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
     """Return the number and the entries of the newest archive file; a run that died wrote to that file."""
     found = []
     for info in store.storage.list_dir(store.history)[0]:
-        name = parse_log_file(info.path.rpartition("/")[2])
+        name = parse_log_file(basename(info.path))
         if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
             found.append((name.version, info.path))
     if not found:
@@ -249,7 +250,7 @@ class HistoryWriter:
 
     def _clean(self, kept: int) -> None:
         infos = [info.path for info in self.storage.list_dir(self.folder)[0]]
-        versions = {path: manifest_version(path.rpartition("/")[2]) for path in infos}
+        versions = {path: manifest_version(basename(path)) for path in infos}
         numbers = sorted(number for number in versions.values() if number is not None)
         if len(numbers) <= kept:
             return
@@ -258,7 +259,7 @@ class HistoryWriter:
         for number in stay:
             live.update(read_manifest(self.storage, self.folder, number)[1])
         doomed = [path for path, number in versions.items() if number is not None and number not in stay]
-        names = ((path, path.rpartition("/")[2]) for path in infos)
+        names = ((path, basename(path)) for path in infos)
         doomed += [path for path, name in names if history_range(name) is not None and name not in live]
         self._verify()
         self.storage.delete(doomed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, pairwise
+from posixpath import basename
 from typing import TypeVar
 
 from pudi.config import ArchiveOptions
@@ -99,7 +100,7 @@ def unmark(store: TimelineStore) -> None:
 
 
 def _is_archived(info: FileInfo) -> bool:
-    name = info.path.rpartition("/")[2]
+    name = basename(info.path)
     log = parse_log_file(name)
     own = name in {HISTORY_VERSION, MERGE_ARCHIVE_PLAN} or (log is not None and log.file_id == ARCHIVE_FILE_ID)
     return own or history_range(name) is not None or manifest_version(name) is not None
@@ -107,7 +108,7 @@ def _is_archived(info: FileInfo) -> bool:
 
 def _instant_files(store: TimelineStore) -> Iterator[tuple[InstantFile, FileInfo]]:
     for info in store.storage.list_dir(store.folder)[0]:
-        file = parse_instant_file(info.path.rpartition("/")[2], store.layout)
+        file = parse_instant_file(basename(info.path), store.layout)
         if file is not None:
             yield file, info
 
@@ -178,7 +179,7 @@ def _encoded(content: bytes, file: InstantFile, layout: Layout, path: str) -> by
 def _convert_schemas(source: TimelineStore, target: TimelineStore) -> None:
     """Give the files of schema on read the names that the layout has, too; those of the other do no harm."""
     for info in source.storage.list_dir(SCHEMA_DIR)[0]:
-        file = parse_instant_file(info.path.rpartition("/")[2], source.layout)
+        file = parse_instant_file(basename(info.path), source.layout)
         if file is None or file.action is not Action.SCHEMACOMMIT:
             continue
         content = source.storage.read(info.path, MaxBytes.SCHEMAS)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 from types import TracebackType
 from typing import Any
 
@@ -214,7 +215,7 @@ class TimelineStore:
         """Refuse what another instant did: base files bear the requested time of the instant that wrote them."""
         stats = next((stats for stats in found.partition_to_write_stats.values() if stats), ())
         for stat in stats[:1]:
-            name = parse_data_file((stat.path or "").rpartition("/")[2])
+            name = parse_data_file(basename(stat.path or ""))
             if isinstance(name, BaseFileName) and name.instant != instant.requested:
                 raise CorruptError(
                     f"the file of a completed instant says what instant {name.instant} wrote; restore it from a copy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 
 from pudi.context import FileInfo
 from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
@@ -60,7 +61,7 @@ class Timeline:
         best: dict[tuple[str, Action], tuple[InstantFile, FileInfo]] = {}
         requested = set()
         for info in files:
-            file = parse_instant_file(info.path.rpartition("/")[2], layout)
+            file = parse_instant_file(basename(info.path), layout)
             if file is None:
                 continue
             key = (file.requested, file.action.comparable)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
@@ -291,7 +292,7 @@ def _busy(meta: MetaClient, *, logs: bool) -> ConflictError | None:
         return None
     for infos in StorageListing(meta.storage).all_files().values():
         for info in infos:
-            if isinstance(parse_data_file(info.path.rpartition("/")[2]), LogFileName):
+            if isinstance(parse_data_file(basename(info.path)), LogFileName):
                 return BlockedError(
                     "a log file of an older file slice is left, which version 6 can't read: see what keeps it from "
                     "being cleaned (`pudi doctor`)",

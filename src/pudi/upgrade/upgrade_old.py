@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from posixpath import basename
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,8 +104,8 @@ def _copies_of_plans(meta: MetaClient) -> Iterator[str]:
     """Yield the copies of plans of compactions, which releases before 0.14 kept beside the timeline (HUDI-6040)."""
     timeline = meta.store.load()
     planned = {meta.store.path(each, State.REQUESTED) for each in timeline.of(Action.COMPACTION, State.REQUESTED)}
-    names = {path.rpartition("/")[2] for path in planned}
-    yield from (info.path for info in meta.storage.list(AUX_DIR) if info.path.rpartition("/")[2] in names)
+    names = {basename(path) for path in planned}
+    yield from (info.path for info in meta.storage.list(AUX_DIR) if basename(info.path) in names)
 
 
 def _check_markers(meta: MetaClient) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.concurrency import Claim, Claimed, NonBlocking, TimelineBehindError
@@ -149,7 +150,7 @@ def nonblocking_of(write: WriteSnapshot, placed: Placement, written: CommitMetad
     These are bulk inserts, which write base files, and what depends on records that are there.
     """
     stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
-    logs_only = all(parse_log_file((stat.path or "").rpartition("/")[2]) is not None for stat in stats)
+    logs_only = all(parse_log_file(basename(stat.path or "")) is not None for stat in stats)
     blind = write.operation in _BY_BUCKET and not _reads(write, placed)
     if not (is_nonblocking(write.request.resolved) and blind and logs_only):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from posixpath import basename
 
 import pyarrow as pa
 
@@ -112,7 +113,7 @@ def create_table(
     _check_columns(
         columns, {"record_key": record_key, "partition_by": partition_by, "ordering": ordering}, storage.root
     )
-    table_name = name or storage.root.rstrip("/").rpartition("/")[2]
+    table_name = name or basename(storage.root.rstrip("/"))
     resolved = resolve(options, table=storage.root)
 
     def config_of(columns: pa.Schema) -> TableConfig:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from posixpath import basename
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -76,7 +77,7 @@ def described(table: str, doing: str) -> Iterator[None]:
     if before is not None and before != _LEFT_BY_HUDI and not before.startswith("pudi: "):
         yield
         return
-    name = (table or phase.table).rstrip("/").rpartition("/")[2]
+    name = basename((table or phase.table).rstrip("/"))
     context.setJobDescription(f"pudi: {phase.action} of {name}, {phase.name}: {doing}")
     try:
         yield

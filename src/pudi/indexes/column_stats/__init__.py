@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from posixpath import basename
 
 import pyarrow as pa
 
@@ -169,7 +170,7 @@ class ColumnStatsBuilder(IndexBuilder):
         history = read_history(self.work.meta, self.work.timeline, self.work.timeline)
         results = run([StatsTask(number, spec, tuple(files[number::count]), history) for number in range(count)])
         return stats_of_files(
-            (stat.partition_path or "", (stat.path or "").rpartition("/")[2], stat.column_stats)
+            (stat.partition_path or "", basename(stat.path or ""), stat.column_stats)
             for result in results
             for stat in result.stats
             if stat.column_stats is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 import numpy as np
 import numpy.typing as npt
@@ -240,7 +241,7 @@ def column_statistics(meta: MetaClient, instant: Instant, written: CommitMetadat
             file = data_file(stat)
             own = None if file is None else stats_of_file(meta.storage, file, spec)
         own = FILE_STATS.empty_table() if own is None else own
-        found.append((stat.partition_path or "", (stat.path or "").rpartition("/")[2], own))
+        found.append((stat.partition_path or "", basename(stat.path or ""), own))
     return FileStatistics(
         meta, instant, written, COLUMN_STATS, spec, schema, stats_of_files(found), set(defined.columns)
     )

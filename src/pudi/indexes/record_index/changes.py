@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 
 from pudi.client.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
 from pudi.client.inflight_builds import maintained_timeline
@@ -313,4 +314,4 @@ def _needs_before(stat: WriteStat) -> bool:
 
 
 def _is_log(stat: WriteStat) -> bool:
-    return parse_log_file((stat.path or "").rpartition("/")[2]) is not None
+    return parse_log_file(basename(stat.path or "")) is not None

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from posixpath import basename
 from typing import Any, TypeVar
 
 from pudi.client import MetaClient
@@ -150,7 +151,7 @@ class Checkpoint:
             ) from error
 
     def _numbers(self, folder: str) -> list[int]:
-        names = (info.path.rpartition("/")[2] for info in self.storage.list_dir(folder)[0])
+        names = (basename(info.path) for info in self.storage.list_dir(folder)[0])
         return [int(name) for name in names if name.isascii() and name.isdigit()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from posixpath import basename
+
 from pudi.errors import InvalidArgumentError
 from pudi.record import matching_paths
 from pudi.statement.functions import matches_by_folder
@@ -102,7 +104,7 @@ def _files(arguments: Arguments) -> Rows:
     wanted = arguments.text("partition")
     found = arguments.table.files(everything=True, partitions=[wanted] if wanted else None)
     names = [path for each in found for path in (*([each.base_file] if each.base_file else ()), *each.log_files)]
-    return [(name.rpartition("/")[2],) for name in sorted(names)][: arguments.number("limit")]
+    return [(basename(name),) for name in sorted(names)][: arguments.number("limit")]
 
 
 _VIEW = (
