@@ -8,12 +8,14 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import OPENING_OPTIONS, MetaClient, TableProperties
 from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 
 __all__ = [
     "OPENING_OPTIONS",
     "CommitResult",
     "MetaClient",
     "TableProperties",
+    "TableSnapshot",
     "files_written",
     "merging_of",
     "read_history",

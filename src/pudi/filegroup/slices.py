@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
-from pudi.format import BaseFileName, LogFileName, is_instant_time, parse_data_file
+from pudi.format import BaseFileName, FileGroupId, LogFileName, is_instant_time, parse_data_file
 from pudi.record import KeyGenerator
 
 _FORMATS = frozenset({"parquet", "orc", "hfile"})
@@ -47,6 +47,11 @@ class _DataFile(Generic[_Name]):
     def file_id(self) -> str:
         """Id of the file group."""
         return self.name.file_id
+
+    @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition, self.file_id)
 
     @property
     def instant(self) -> str:
@@ -148,6 +153,11 @@ class FileSlice:
     base: BaseFile | None
     logs: tuple[LogFile, ...] = ()
     compacting: str | None = None
+
+    @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition, self.file_id)
 
     def with_stated(self, sizes: Mapping[str, int]) -> FileSlice:
         """Return the slice with stated sizes added to its files, by path; the base file must exist."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format.instant_time import instant_to_millis
@@ -131,6 +131,18 @@ class InstantFile:
         if layout == 1:
             raise InvalidArgumentError("layout 1 keeps no completion time in file names")
         return f"{self.requested}_{self.completion}.{self.action.value}"
+
+
+class FileGroupId(NamedTuple):
+    """A file group of a table (HoodieFileGroupId).
+
+    Attributes:
+        partition: partition path, empty in a table without partitions.
+        file_id: id of the file group, unique in its partition.
+    """
+
+    partition: str
+    file_id: str
 
 
 @lru_cache(maxsize=1 << 13)  # a write lists the timelines several times

@@ -24,6 +24,7 @@ from pudi.schema.fields import (
 from pudi.schema.nested import FieldNames
 from pudi.schema.paths import columns_holding, field_at, root_of, roots_of, values_at
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
+from pudi.schema.table_schema import TableSchema
 from pudi.schema.types import normalise
 from pudi.schema.writing import incoming, is_untyped, retyped, written_schema
 
@@ -35,6 +36,7 @@ __all__ = [
     "PARTITION_PATH",
     "RECORD_KEY",
     "FieldNames",
+    "TableSchema",
     "add_meta_fields",
     "arrow_to_avro",
     "arrow_to_spark_ddl",

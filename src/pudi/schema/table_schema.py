@@ -1,0 +1,42 @@
+"""A table's schema as one value: the Avro text that commits state, and the Arrow columns that it describes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pudi.context.cached import cached_property
+from pudi.schema.avro import add_meta_fields, avro_to_arrow
+from pudi.schema.fields import with_meta_fields, without_meta_fields
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table. Two schemas are equal if their Avro texts are.
+
+    Attributes:
+        avro: the Avro record schema as JSON text, as commits and properties state it.
+    """
+
+    avro: str
+
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """The columns without meta fields.
+
+        Raises:
+            CorruptError: the text is no Avro record schema.
+            NotSupportedError: a column has a type that pudi doesn't support.
+        """
+        return without_meta_fields(avro_to_arrow(self.avro))
+
+    @cached_property
+    def stored(self) -> pa.Schema:
+        """The columns of data files: the five meta fields, then the others. Errors as of `columns`."""
+        return with_meta_fields(self.columns)
+
+    @cached_property
+    def stored_avro(self) -> str:
+        """The Avro schema of data files, as it stands in their footers (addMetadataFields)."""
+        return add_meta_fields(self.avro)
