@@ -19,6 +19,7 @@ from pudi.plan.append import Append, LogOptions
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.merging import Merging
+from pudi.schema import TableSchema
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import AnyBuckets, Buckets, Index
 
@@ -77,8 +78,7 @@ class WriteSpec:
     Attributes:
         instant: requested time of the commit.
         operation: the operation on the records.
-        schema: the table's columns without meta fields.
-        avro_schema: Avro schema of the table with meta fields, JSON text.
+        schema: the table's columns after the write.
         rule: which version of a record wins.
         deduplicate: whether versions of one key within the input are combined first.
         files: how base files are written.
@@ -102,8 +102,7 @@ class WriteSpec:
 
     instant: str
     operation: Operation
-    schema: pa.Schema
-    avro_schema: str
+    schema: TableSchema
     rule: MergeRule
     deduplicate: bool
     files: FileOptions
@@ -131,7 +130,7 @@ class WriteSpec:
     @property
     def incoming(self) -> pa.Schema:
         """Columns of the incoming records, besides their keys."""
-        return with_flag(self.schema) if self.flagged else self.schema
+        return with_flag(self.schema.columns) if self.flagged else self.schema.columns
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -15,11 +17,16 @@ from pudi.schema.fields import with_meta_fields, without_meta_fields
 class TableSchema:
     """The columns of a table. Two schemas are equal if their Avro texts are.
 
+    Pickled it's the text alone. A process that unpickles one text many times, as a Spark worker does, parses it once.
+
     Attributes:
         avro: the Avro record schema as JSON text, as commits and properties state it.
     """
 
     avro: str
+
+    def __reduce__(self) -> tuple[Callable[[str], TableSchema], tuple[str]]:
+        return _known, (self.avro,)
 
     @cached_property
     def columns(self) -> pa.Schema:
@@ -40,3 +47,8 @@ class TableSchema:
     def stored_avro(self) -> str:
         """The Avro schema of data files, as it stands in their footers (addMetadataFields)."""
         return add_meta_fields(self.avro)
+
+
+@lru_cache(maxsize=64)
+def _known(avro: str) -> TableSchema:
+    return TableSchema(avro)

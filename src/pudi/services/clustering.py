@@ -51,7 +51,7 @@ from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Merging
 from pudi.plan.clustering import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.plan.curves import check_sortable
-from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.schema import TableSchema, avro_to_arrow
 from pudi.services.failures import groups_aside
 from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.services.service import Inline, Need, PlannedService, TableService, WritingRun
@@ -313,20 +313,18 @@ class ClusteringRun(WritingRun):
     def _spec(self) -> CompactSpec:
         meta, timeline = self.target.meta, self.timeline
         seen = timeline.until(self.lease.instant.requested)  # readers take files to have the columns of their instant
-        schema_json = meta.schema_json(seen)
-        columns = meta.schema(seen)
+        schema = TableSchema(meta.schema_json(seen))
         merging = merging_of(meta, timeline, timeline) or Merging(
             MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
         )
         return CompactSpec(
             instant=self.lease.instant.requested,
             run=self.lease.run,
-            schema=with_meta_fields(columns),
-            avro_schema=add_meta_fields(schema_json),
+            schema=schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, self.target.write_options, columns.names),
+            files=file_options(meta, self.target.write_options, schema.columns.names),
             history=read_history(meta, seen, timeline),
-            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
+            stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
             layout=meta.store.layout,
         )
 

@@ -44,7 +44,7 @@ from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
 from pudi.plan.compaction import is_due, plan_compaction
-from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields
+from pudi.schema import TableSchema, avro_to_arrow
 from pudi.services.backlog import compaction_backlog
 from pudi.services.failures import groups_aside
 from pudi.services.service import Inline, Need, PlannedService, WritingRun
@@ -278,19 +278,18 @@ class CompactionRun(WritingRun):
         merging = merging_of(meta, self.timeline, self.timeline)
         assert merging is not None
         seen = self.timeline.until(self.lease.instant.requested)  # readers take files to have their instant's columns
-        schema_json, columns = meta.schema_json(seen), meta.schema(seen)
+        schema = TableSchema(meta.schema_json(seen))
         spec = CompactSpec(
             instant=self.lease.instant.requested,
             run=self.lease.run,
-            schema=with_meta_fields(columns),
-            avro_schema=add_meta_fields(schema_json),
+            schema=schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, self.target.write_options, columns.names),
+            files=file_options(meta, self.target.write_options, schema.columns.names),
             history=read_history(meta, seen, self.timeline),
             verify=CompactionOptions.of(options).verify,
-            stats=indexed_columns(meta, avro_to_arrow(schema_json)),
+            stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
             layout=meta.store.layout,
-            changes=change_logging(meta, self.target.write_options, schema_json),
+            changes=change_logging(meta, self.target.write_options, schema.avro),
         )
         task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
         return lambda number, operation, sizes: task(spec, number, operation, sizes)

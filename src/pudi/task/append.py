@@ -30,7 +30,6 @@ from pudi.schema import (
     PARTITION_PATH,
     RECORD_KEY,
     conform_read,
-    with_meta_fields,
 )
 from pudi.schema.arrays import decoded_column, one_array, portions, take
 from pudi.task.file_stats import stats_of_log
@@ -167,7 +166,7 @@ class LogAppender:
         return self.task.append
 
     def _headers(self, rows: pa.Table) -> dict[Header, str]:
-        headers = {Header.INSTANT_TIME: self.spec.instant, Header.SCHEMA: self.spec.avro_schema}
+        headers = {Header.INSTANT_TIME: self.spec.instant, Header.SCHEMA: self.spec.schema.stored_avro}
         base = None if self._over.slice is None else self._over.slice.base
         if base is None or BASE_ROW not in rows.column_names:
             return headers
@@ -186,9 +185,9 @@ class LogAppender:
             whole = self._with_meta(part, start)
             start += part.num_rows
             if self._options.hfile:
-                content, kind = encode_rows(whole, self.spec.avro_schema, part[RECORD_KEY]), BlockKind.HFILE
+                content, kind = encode_rows(whole, self.spec.schema.stored_avro, part[RECORD_KEY]), BlockKind.HFILE
             elif self._options.avro:
-                content, kind = encode_avro(without_dictionaries(whole), self.spec.avro_schema), BlockKind.AVRO
+                content, kind = encode_avro(without_dictionaries(whole), self.spec.schema.stored_avro), BlockKind.AVRO
             else:
                 content, kind = encode_parquet(whole, self.spec.files.parquet).to_pybytes(), BlockKind.PARQUET
             headers = self._headers(part) | ({Header.IS_PARTIAL: "true"} if self.partial else {})
@@ -219,7 +218,7 @@ class LogAppender:
         """
         count = rows.num_rows
         if not self.spec.files.populated:
-            return without_meta_values(rows.select(self.spec.schema.names))
+            return without_meta_values(rows.select(self.spec.schema.columns.names))
         metas = {
             COMMIT_TIME: constant_text(self.spec.instant, count),
             COMMIT_SEQNO: sequence_numbers(self.spec.instant, self.task.number, first, count),
@@ -227,7 +226,7 @@ class LogAppender:
             PARTITION_PATH: constant_text(self.task.partition, count),
             FILE_NAME: constant_text(self.task.file_id, count),
         }
-        names = self.spec.schema.names
+        names = self.spec.schema.columns.names
         return pa.table(
             [*(metas[name] for name in META_FIELDS), *(rows[n] for n in names)], names=[*META_FIELDS, *names]
         )
@@ -256,7 +255,7 @@ class LogAppender:
         written, deleted = sum(b.written for b in blocks), sum(b.deleted for b in blocks)
         rows = [b.rows for b in blocks if b.rows is not None]
         file = LogFile(task.partition, parsed, len(content), len(content))
-        schema = with_meta_fields(self.spec.schema)
+        schema = self.spec.schema.stored
         log = WrittenLog(file, frozenset(schema.names), partial(_columns, rows, schema))
         new, prev_commit, by_slice = over.slice is None, base_instant, rules_of(options.layout).logs_name_their_slice
         if over.slice is not None and self.spec.changes is not None and not by_slice:

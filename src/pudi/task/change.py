@@ -17,7 +17,7 @@ from pudi.merge import Overlay, PartialUpdate, Versions, mix
 from pudi.plan.change import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import RECORD_KEY, add_meta_fields, evolved_text
+from pudi.schema import RECORD_KEY, TableSchema, evolved_text
 from pudi.schema.arrays import take
 from pudi.task.append import LogAppender
 from pudi.task.file_stats import with_event_times
@@ -60,7 +60,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         keep[places] = False
     else:
         before = take(old, places)
-        rows = _assigned(before, change, spec.schema, storage.root)
+        rows = _assigned(before, change, spec.schema.columns, storage.root)
         none = np.zeros(len(places), dtype=bool)
         stored = Versions(before.select(rows.column_names), none, none)
         mixed = mix(stored, Versions.of(rows, spec.rule), spec.rule, none)
@@ -85,9 +85,9 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     assert task.append is not None
     assert task.append.slice is not None
     partial = _some_columns(spec, change)
-    written = spec if partial is None else replace(spec, schema=partial, avro_schema=_avro_of(spec, partial))
-    order = spec.deleted.rule.ordering_schema(spec.schema).names if spec.deleted is not None else ()
-    wanted = [RECORD_KEY, *(order if change.assignments is None else written.schema.names)]
+    written = spec if partial is None else replace(spec, schema=partial)
+    order = spec.deleted.rule.ordering_schema(spec.schema.columns).names if spec.deleted is not None else ()
+    wanted = [RECORD_KEY, *(order if change.assignments is None else written.schema.columns.names)]
     if partial is not None:
         wanted += sorted({name for _, value in change.assignments or () for name in columns(value)} - {*wanted})
     plan = replace(change.read, columns=tuple(wanted))
@@ -98,7 +98,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
         certain = not_in_base(storage, spec, task.append.slice, before[RECORD_KEY])
         appended = appender.append(none, before, unconditional=certain)
         return FileResult.of(task.number, 0, appended.stats, appended.staged)
-    rows = _assigned(before, change, written.schema, storage.root)
+    rows = _assigned(before, change, written.schema.columns, storage.root)
     rows = rows.filter(pa.array(spec.rule.newer_wins(before, rows)))
     gone = spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else np.zeros(rows.num_rows, dtype=bool)
     kept, dropped = rows.filter(pa.array(~gone)), rows.filter(pa.array(gone))
@@ -106,7 +106,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, t
     return FileResult.of(task.number, 0, with_event_times(appended.stats, rows, spec.event_time), appended.staged)
 
 
-def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
+def _some_columns(spec: WriteSpec, change: Change) -> TableSchema | None:
     """Return the columns that a partial update writes: changed columns and ordering columns. None for whole records.
 
     Whole records are written if the table mixes versions by a rule of its own, or has schema on read.
@@ -116,12 +116,8 @@ def _some_columns(spec: WriteSpec, change: Change) -> pa.Schema | None:
     if spec.logs is None or not spec.logs.partial or change.assignments is None or not plain:
         return None
     names = {*rule.ordering_columns, *(name for name, _ in change.assignments)}
-    return pa.schema([f for f in spec.schema if f.name in names])
-
-
-def _avro_of(spec: WriteSpec, partial: pa.Schema) -> str:
-    """Return the Avro schema of some columns and the meta fields."""
-    return add_meta_fields(evolved_text(spec.avro_schema, partial, json.loads(spec.avro_schema)["name"]))
+    some = pa.schema([f for f in spec.schema.columns if f.name in names])
+    return TableSchema(evolved_text(spec.schema.avro, some, json.loads(spec.schema.avro)["name"]))
 
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:

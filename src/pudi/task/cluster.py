@@ -125,7 +125,7 @@ class JoinedFiles:
             parts = [GroupPart(_NOTHING, each, named(count)) for each, count in zip(numbers, rows, strict=True)]
             moved.append(source.moved(parts))
             source.forget()
-        return joined(files, moved, self.spec.avro_schema, self._bloom(files, list(taken.values())))
+        return joined(files, moved, self.spec.schema.stored_avro, self._bloom(files, list(taken.values())))
 
     def _bloom(self, files: Sequence[MovableFile], groups: Sequence[Sequence[int]]) -> BloomFilter | None:
         """Return the bloom filter of a new file: only for it record keys are read."""
@@ -141,7 +141,7 @@ class JoinedFiles:
 def _movable(reader: object, spec: CompactSpec) -> MovableFile:
     if not isinstance(reader, BaseFileReader):
         raise NotMovableError("a base file that isn't Parquet")
-    return MovableFile(reader, spec.schema, spec.files.parquet)
+    return MovableFile(reader, spec.schema.stored, spec.files.parquet)
 
 
 def _named(name: str, options: ParquetOptions, rows: int) -> Mapping[tuple[str, ...], MovedChunk]:
@@ -221,14 +221,14 @@ class ClusterTask:
             RefusedError: there is no disk space for the temporary file.
         """
         for name in self.order.columns:
-            if name not in self.spec.schema.names:
+            if name not in self.spec.schema.stored.names:
                 raise SchemaError(f"the table has no column {name!r} to order records by", table=storage.root)
         slices = [slice_of(storage, each).with_stated(self.sizes) for each in self.slices]
         token = write_token(self.number, self.spec.run, attempt)
         if not self.order.columns and not self._divides:
             with suppress(NotMovableError):
                 return self._copied(storage, slices, token)
-        reader = MergedSlices(storage, self.spec.merging, self.spec.schema, self.spec.history)
+        reader = MergedSlices(storage, self.spec.merging, self.spec.schema.stored, self.spec.history)
         with ExitStack() as stack:
             portions = self._portions(storage, slices)
             if portions == 1:
@@ -265,7 +265,7 @@ class ClusterTask:
 
     @property
     def _wanted(self) -> list[str]:
-        return [name for name in self.spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
+        return [name for name in self.spec.schema.stored.names if name not in {PARTITION_PATH, FILE_NAME}]
 
     @property
     def _divides(self) -> bool:
@@ -366,10 +366,12 @@ class ClusterTask:
         def complete() -> Iterator[pa.Table]:
             for rows in parts:
                 written[0] += rows.num_rows
-                yield complete_rows(rows, spec.schema, {PARTITION_PATH: partition, FILE_NAME: name})
+                yield complete_rows(rows, spec.schema.stored, {PARTITION_PATH: partition, FILE_NAME: name})
 
         Markers(storage, spec.instant).create(partition, name, IOType.CREATE)
-        content = spec.files.writer(storage, spec.avro_schema).write_parts(path, complete(), spec.merging.memory.folder)
+        content = spec.files.writer(storage, spec.schema.stored_avro).write_parts(
+            path, complete(), spec.merging.memory.folder
+        )
         return self._stat(file_id, path, content, written[0])
 
     def _stat(self, file_id: str, path: str, content: pa.Buffer, rows: int) -> WriteStat:

@@ -35,7 +35,7 @@ from pudi.format import (
 from pudi.metadata import StatsSpec
 from pudi.plan.changes import ChangeLogging
 from pudi.plan.merging import Merging
-from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, without_meta_fields
+from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, TableSchema
 from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
 from pudi.task.change_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
@@ -53,8 +53,7 @@ class CompactSpec:
     Attributes:
         instant: requested time of the compaction.
         run: id of this run in write tokens; distinguishes its files from those of other runs of the plan.
-        schema: every column of the table, meta fields first.
-        avro_schema: Avro schema of the table with meta fields, JSON text.
+        schema: the table's columns.
         merging: how slices are merged.
         files: how base files are written.
         history: the schemas of older files, in a table with schema on read.
@@ -66,8 +65,7 @@ class CompactSpec:
 
     instant: str
     run: int
-    schema: pa.Schema
-    avro_schema: str
+    schema: TableSchema
     merging: Merging
     files: FileOptions
     history: SchemaHistory | None
@@ -135,9 +133,9 @@ class CompactTask:
         """
         spec, operation = self.spec, self.operation
         file_slice = slice_of(storage, operation).with_stated(self.sizes)
-        reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
+        reader = MergedSlices(storage, spec.merging, spec.schema.stored, spec.history)
         constant = {PARTITION_PATH: operation.partition_path}
-        wanted = [name for name in spec.schema.names if name not in {PARTITION_PATH, FILE_NAME}]
+        wanted = [name for name in spec.schema.stored.names if name not in {PARTITION_PATH, FILE_NAME}]
         name = spec.files.name(operation.file_id, write_token(self.number, spec.run, attempt), spec.instant)
         path = file_path(operation.partition_path, name.name)
         done = _Done()
@@ -145,10 +143,10 @@ class CompactTask:
         def rows() -> Iterator[pa.Table]:
             for part in reader.parts(file_slice, wanted):
                 done.add(part)
-                yield complete_rows(part.rows, spec.schema, {**constant, FILE_NAME: name.name})
+                yield complete_rows(part.rows, spec.schema.stored, {**constant, FILE_NAME: name.name})
 
         Markers(storage, spec.instant).create(operation.partition_path, name.name, IOType.MERGE)
-        writer = spec.files.writer(storage, spec.avro_schema)
+        writer = spec.files.writer(storage, spec.schema.stored_avro)
         content = writer.write_parts(path, rows(), spec.merging.memory.folder)
         size = int(content.size)
         if spec.verify:
@@ -174,14 +172,14 @@ class CompactTask:
         spec, operation = self.spec, self.operation
         if spec.changes is None:
             return None
-        reader = MergedSlices(storage, spec.merging, spec.schema, spec.history)
-        names = [field.name for field in without_meta_fields(spec.schema)]
+        reader = MergedSlices(storage, spec.merging, spec.schema.stored, spec.history)
+        names = spec.schema.columns.names
         group = (operation.partition_path, operation.file_id)
 
         def rows_before() -> Iterator[pa.Table]:
-            yield pa.schema([field.with_nullable(True) for field in spec.schema]).empty_table()
+            yield pa.schema([field.with_nullable(True) for field in spec.schema.stored]).empty_table()
             if file_slice.base is not None:
-                for part in reader.parts(replace(file_slice, logs=()), spec.schema.names):
+                for part in reader.parts(replace(file_slice, logs=()), spec.schema.stored.names):
                     yield pa.Table.from_arrays(part.rows.columns, names=part.rows.column_names)
 
         found = changes_by_logs(reader, file_slice.logs, rows_before, spec.merging.rule, group)

@@ -100,8 +100,8 @@ class CompactLogsTask:
     def _write(self, storage: Storage, file_slice: FileSlice, done: _Done, file: BinaryIO) -> int:
         """Write the blocks to a temporary file; return the number of bytes."""
         spec, size, first = self.spec, 0, True
-        slices = MergedSlices(storage, spec.merging, spec.schema, spec.history)
-        for newer, counts in slices.folded(file_slice, spec.schema):
+        slices = MergedSlices(storage, spec.merging, spec.schema.stored, spec.history)
+        for newer, counts in slices.folded(file_slice, spec.schema.stored):
             if counts.partial:
                 raise NotSupportedError(
                     "log compaction can't merge partial updates; run compact(), which merges them into base files",
@@ -111,7 +111,9 @@ class CompactLogsTask:
             done.add(newer, counts)
             if spec.stats is not None:
                 rows = self._records(newer)
-                done.stats = stats_of_log([rows] if rows.num_rows else [], spec.schema, spec.stats) if first else None
+                done.stats = (
+                    stats_of_log([rows] if rows.num_rows else [], spec.schema.stored, spec.stats) if first else None
+                )
             first = False
             for block in self._blocks(newer, counts):
                 with temporary_errors(spec.merging.memory.folder):
@@ -121,22 +123,22 @@ class CompactLogsTask:
         return size
 
     def _records(self, newer: Versions) -> pa.Table:
-        rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.names)
+        rows = newer.rows.filter(pa.array(~newer.deleted)).select(self.spec.schema.stored.names)
         if not self.spec.files.populated:
             rows = without_meta_values(rows.drop_columns(list(META_FIELDS)))
-        return pa.Table.from_arrays(rows.columns, schema=self.spec.schema)
+        return pa.Table.from_arrays(rows.columns, schema=self.spec.schema.stored)
 
     def _blocks(self, newer: Versions, counts: LogCounts) -> Iterator[bytes]:
         spec = self.spec
         headers = {
             Header.INSTANT_TIME: spec.instant,
-            Header.SCHEMA: spec.avro_schema,
+            Header.SCHEMA: spec.schema.stored_avro,
             Header.COMPACTED_BLOCK_TIMES: ",".join(counts.instants),
         }
         rows = self._records(newer)
         if rows.num_rows:
             if counts.avro:
-                yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.avro_schema))
+                yield encode_block(BlockKind.AVRO, headers, encode_avro(rows, spec.schema.stored_avro))
             else:
                 yield encode_block(BlockKind.PARQUET, headers, encode_parquet(rows, codec=spec.files.parquet.codec))
         gone = newer.rows.filter(pa.array(newer.deleted))

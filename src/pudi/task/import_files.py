@@ -29,7 +29,7 @@ from pudi.plan.entry_staging import StagedEntries
 from pudi.plan.imports import ImportUnit, Piece, SourceFile
 from pudi.record import KeyGenerator, with_instant
 from pudi.record.partition_path import folder_values
-from pudi.schema import conform, with_meta_fields
+from pudi.schema import conform
 from pudi.schema.arrays import joined_arrays
 from pudi.task.bulk import RecordBuffer
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
@@ -251,7 +251,7 @@ class ImportJob:
     def _copy(self, storage: Storage, unique: str, attempt: int) -> FileResult:
         partition = self.unit.pieces[0].file.partition
         assert partition is not None
-        spec, full = self.spec, with_meta_fields(self.spec.schema)
+        spec, full = self.spec, self.spec.schema.stored
         task = FileTask(self.number << 20, partition, new_file_id(unique, 0))
         name = spec.files.name(task.file_id, write_token(self.number, 0, attempt), spec.instant)
         writer = SliceWriter(storage, spec, task, name)
@@ -260,9 +260,9 @@ class ImportJob:
         models = []
         for piece in self.unit.pieces:
             with closing(self.source.open(piece.file)) as opened:
-                movable = opened.movable(spec.schema, spec.files.parquet).with_keys(self._key_column(opened))
+                movable = opened.movable(spec.schema.columns, spec.files.parquet).with_keys(self._key_column(opened))
                 models.append(movable.model(full, spec.files.parquet))
-                lacking = [field for field in spec.schema if field.name not in opened.schema.names]
+                lacking = [field for field in spec.schema.columns if field.name not in opened.schema.names]
                 for group in piece.groups:
                     first = sum(rows for rows, _ in groups)
                     keys = self._keys(opened, piece, group, first)
@@ -323,7 +323,7 @@ class ImportJob:
                 for group in piece.groups:
                     for batch in opened.batches(group, _BATCH_ROWS):
                         rows = pa.Table.from_batches([batch])
-                        yield self.source.fit(rows, piece.file, self.spec.schema, rows.num_rows), piece.file
+                        yield self.source.fit(rows, piece.file, self.spec.schema.columns, rows.num_rows), piece.file
 
 
 class _KeyFooter:
@@ -331,7 +331,7 @@ class _KeyFooter:
 
     def __init__(self, spec: WriteSpec) -> None:
         options = spec.files.parquet.bloom
-        self._avro_schema = spec.avro_schema
+        self._avro_schema = spec.schema.stored_avro
         self._bloom = None if options is None else BloomBuilder(options)
         self._spans: list[tuple[str, str]] = []
         self._ranged = True

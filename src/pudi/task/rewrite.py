@@ -27,7 +27,6 @@ from pudi.schema import (
     PARTITION_PATH,
     RECORD_KEY,
     conform_read,
-    with_meta_fields,
 )
 from pudi.schema.arrays import decoded_column, fits, in_step, one_array, take, take_column
 from pudi.tagging import candidate_groups, key_span
@@ -115,9 +114,9 @@ class FileRewriter:
     def __post_init__(self) -> None:
         if self.reader.num_rows < LEAST_ROWS:
             raise NotMovableError(f"{self.reader.num_rows} rows", path=self.reader.path)
-        self._read_schema = with_meta_fields(self.spec.schema)
+        self._read_schema = self.spec.schema.stored
         populated, parquet = self.spec.files.populated, self.spec.files.parquet
-        self._schema = self._read_schema if populated else self.spec.schema
+        self._schema = self._read_schema if populated else self.spec.schema.columns
         stored = self.reader.stored if isinstance(self.reader, VirtualKeyReader) else self.reader
         if not isinstance(stored, BaseFileReader):
             raise NotMovableError("a base file that isn't Parquet")
@@ -138,7 +137,7 @@ class FileRewriter:
         spec = self.spec
         span = key_span(rows[RECORD_KEY])
         met = candidate_groups(self.reader, span) if span else []
-        ordering = spec.rule.ordering_schema(spec.schema).names if spec.rule.compares else []
+        ordering = spec.rule.ordering_schema(spec.schema.columns).names if spec.rule.compares else []
         self._compared = self._read(self.reader, [RECORD_KEY, *ordering], met)
         merged = overlay(
             self._compared, rows, RECORD_KEY, spec.rule, unconditional_delete=spec.operation is Operation.DELETE
@@ -150,7 +149,7 @@ class FileRewriter:
         parts = self._parts(self._groups(met, merged), rows, merged.inserted)
         if not parts:
             raise NotMovableError("no row is left", path=self.reader.path)
-        content = self._file.rewritten(parts, spec.avro_schema, bloom)
+        content = self._file.rewritten(parts, spec.schema.stored_avro, bloom)
         return RewrittenFile(
             content, sum(part.rows.num_rows for part in parts), merged, partial(self._compared_rows, met)
         )
@@ -212,7 +211,7 @@ class FileRewriter:
         keys, columns, first = fresh[RECORD_KEY], {}, self._next(len(places))
         names = [
             name
-            for name in self.spec.schema.names
+            for name in self.spec.schema.columns.names
             if not (
                 self.spec.files.populated and fresh[name].equals(keys) and self._file.repeats_key(group.number, name)
             )

@@ -13,7 +13,7 @@ from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
 from pudi.plan import Merging, WriteSpec
-from pudi.schema import RECORD_KEY, with_meta_fields
+from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array, take
 from pudi.task.append import BASE_ROW
 from pudi.task.merged import MergedSlices
@@ -48,7 +48,7 @@ def with_stored_order(
     """
     merging = spec.deleted
     assert merging is not None
-    fields = list(merging.rule.ordering_schema(spec.schema))
+    fields = list(merging.rule.ordering_schema(spec.schema.columns))
     keys = one_array(rows[RECORD_KEY])
     base = _in_base(storage, spec, merging, file_slice, fields, rows)
     stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))
@@ -103,7 +103,7 @@ def _in_base(
         if len(places) and places.min() >= 0:
             values = _by_row(storage, spec, file_slice.base, fields, places)
             return pa.table([rows[RECORD_KEY], *values.columns], names=wanted)
-    slices = MergedSlices(storage, merging, with_meta_fields(spec.schema), spec.history)
+    slices = MergedSlices(storage, merging, spec.schema.stored, spec.history)
     keys = one_array(rows[RECORD_KEY])
     parts = [part.rows for part in slices.parts(replace(file_slice, logs=()), wanted)]
     return pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=keys)) for part in parts])
@@ -113,9 +113,9 @@ def _in_logs(
     storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, keys: pa.Array
 ) -> Versions | None:
     """Return the merged versions of some keys in a slice's log files; None if there are none."""
-    schema = with_meta_fields(spec.schema)
+    schema = spec.schema.stored
     slices = MergedSlices(storage, merging, schema, spec.history)
-    target = pa.schema([f for f in schema if f.name in merging.columns(spec.schema)])
+    target = pa.schema([f for f in schema if f.name in merging.columns(spec.schema.columns)])
     found = []
     for versions, _ in slices.folded(file_slice, target) if file_slice.logs else ():
         found.append(versions.take(np.flatnonzero(pc.is_in(versions.rows[RECORD_KEY], value_set=keys))))

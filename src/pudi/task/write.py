@@ -20,7 +20,7 @@ from pudi.plan.changes import ChangeLogging
 from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
-from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import take, take_column
 from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers
 from pudi.task.change_log import changes_of, write_changes
@@ -129,7 +129,7 @@ def stored_bytes(storage: Storage, spec: WriteSpec, rows: pa.Table) -> int:
     files = spec.files.without_bloom
     name = files.name("sample", write_token(0, 0, 0), spec.instant)
     table = SliceWriter(storage, spec, FileTask(0, "", name.file_id), name).rows_of(rows)
-    return int(files.writer(storage, spec.avro_schema).encode(table).size)
+    return int(files.writer(storage, spec.schema.stored_avro).encode(table).size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,8 @@ class SliceWriter:
         """Return the rows of a file of new records."""
         meta = self.meta_fields(rows[RECORD_KEY], 0)
         return pa.table(
-            [*meta.columns, *(rows[name] for name in self.spec.schema.names)],
-            names=[*META_FIELDS, *self.spec.schema.names],
+            [*meta.columns, *(rows[name] for name in self.spec.schema.columns.names)],
+            names=[*META_FIELDS, *self.spec.schema.columns.names],
         )
 
     def meta_fields(self, keys: pa.Array | pa.ChunkedArray, first: int) -> pa.Table:
@@ -264,7 +264,7 @@ class SliceWriter:
         physical = reader.schema
         if RECORD_KEY not in physical.names:
             raise reader.corrupt(f"no column {RECORD_KEY}")
-        full = with_meta_fields(self.spec.schema)
+        full = self.spec.schema.stored
         wanted = pa.schema([f for f in full if f.name not in {PARTITION_PATH, FILE_NAME}])
         if pa.types.is_dictionary(physical.field(COMMIT_TIME).type):  # few distinct values: cheap to carry along
             wanted = wanted.set(0, pa.field(COMMIT_TIME, physical.field(COMMIT_TIME).type))
@@ -282,7 +282,7 @@ class SliceWriter:
         )
         unchanged = len(source) == old.num_rows and not fresh.num_rows
         columns = []
-        for name in (*META_FIELDS, *self.spec.schema.names):
+        for name in (*META_FIELDS, *self.spec.schema.columns.names):
             if name in {PARTITION_PATH, FILE_NAME}:
                 columns.append(self._new_meta(name, 0, len(source), None))
                 continue
@@ -292,7 +292,7 @@ class SliceWriter:
                 new = self._new_meta(name, 0, fresh.num_rows, known) if name in META_FIELDS else fresh[name]
                 column = both(column, new)
             columns.append(column if unchanged else take_column(column, source))
-        return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.names])
+        return pa.table(columns, names=[*META_FIELDS, *self.spec.schema.columns.names])
 
     def _new_meta(
         self, name: str, first: int, length: int, keys: pa.Array | pa.ChunkedArray | None
@@ -306,7 +306,7 @@ class SliceWriter:
         return constant_text(values[name], length)
 
     def _write(self, table: pa.Table, counts: Counts, prev: BaseFile | None, change: _Change) -> FileResult:
-        writer = self.spec.files.writer(self.storage, self.spec.avro_schema)
+        writer = self.spec.files.writer(self.storage, self.spec.schema.stored_avro)
         return self._store(writer.encode(table), table, counts, prev, change)
 
     def _store(
@@ -314,7 +314,7 @@ class SliceWriter:
     ) -> FileResult:
         """Create the file, and stage the entries of indexes; `table` is its rows, where they're at hand."""
         stat = self._create(content, table, counts, prev)
-        columns = partial(columns_of_base, content, table, self.spec.schema)
+        columns = partial(columns_of_base, content, table, self.spec.schema.columns)
         file = BaseFile(self.task.partition, self.name, int(content.size))
         written = WrittenBase(file, change.rows, change.merged, change.old, columns)
         staged = tuple(each.of_base(self.storage, written) for each in self.spec.staging)
@@ -325,7 +325,7 @@ class SliceWriter:
     def _log_changes(self, written: WrittenBase, logging: ChangeLogging) -> dict[str, int]:
         """Write the CDC file of a base file."""
         spec, token, partition = self.spec, self.name.write_token, self.task.partition
-        changes = [changes_of(written, logging, spec.schema.names)]
+        changes = [changes_of(written, logging, spec.schema.columns.names)]
         return write_changes(self.storage, logging, spec.instant, partition, self.task.file_id, token, changes)
 
     def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:

@@ -70,7 +70,7 @@ from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.plan import WritePlan, WriteSpec
 from pudi.plan.write import SortMode
 from pudi.record import check_folder_names, check_key_types
-from pudi.schema import add_meta_fields, avro_to_arrow, with_meta_fields, without_meta_fields
+from pudi.schema import TableSchema, avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory
 from pudi.services.runner import run_after_commit, run_before_write, run_on_metadata_table
@@ -330,15 +330,14 @@ def _next_history(write: WriteSnapshot, requested: str) -> SchemaHistory | None:
 
 
 def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
-    meta, options, schema = write.meta, write.options, avro_to_arrow(write.schema_after)
-    columns, history = without_meta_fields(schema), _next_history(write, requested)
+    meta, options, schema = write.meta, write.options, TableSchema(write.schema_after)
+    columns, history = schema.columns, _next_history(write, requested)
     planned = PlannedWrite(meta, write.timeline, requested, write.request.resolved, columns, placed.index, history)
     staging = (each for kind, names in by_kind(maintained_partitions(meta)) for each in kind.staging(planned, names))
     return WriteSpec(
         instant=requested,
         operation=write.operation,
-        schema=columns,
-        avro_schema=add_meta_fields(write.schema_after),
+        schema=schema,
         rule=write.rule,
         index=placed.index,
         generated_keys=write.keys.generates,
@@ -349,9 +348,9 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         sort=SortMode(options.sort_mode),
         bulk_tasks=options.bulk_tasks,
         flagged=write.recipe.flagged,
-        files=file_options(meta, options, schema.names),
+        files=file_options(meta, options, columns.names),
         logs=write.logs,
-        stats=indexed_columns(meta, schema),
+        stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
         deleted=merging_of_deletes(meta, write.timeline, write.operation),
         staging=tuple(staging),
         changes=change_logging(meta, options, write.schema_after),

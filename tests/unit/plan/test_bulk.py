@@ -14,7 +14,7 @@ from pudi.engine.local.records import LocalRecords
 from pudi.filegroup import FileOptions
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Operation, WriteSpec
-from pudi.schema import PARTITION_PATH, RECORD_KEY, add_meta_fields, arrow_to_avro
+from pudi.schema import PARTITION_PATH, RECORD_KEY, TableSchema, arrow_to_avro
 from pudi.storage import open_storage
 from pudi.task import bulk
 
@@ -37,8 +37,7 @@ def test_a_smaller_largest_file_size_makes_more_files() -> None:
     spec = WriteSpec(
         instant="20240101000000000",
         operation=Operation.BULK_INSERT,
-        schema=schema,
-        avro_schema=add_meta_fields(arrow_to_avro(schema, "t")),
+        schema=TableSchema(arrow_to_avro(schema, "t")),
         rule=MergeRule(MergeMode.COMMIT_TIME),
         deduplicate=False,
         files=FileOptions(),

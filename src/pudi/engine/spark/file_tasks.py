@@ -273,9 +273,9 @@ class BulkTask:
         if HASH in taken.column_names:
             self._hashes = self._hashes.plus(Fingerprint.of(taken[HASH]))
             taken = taken.drop_columns([HASH])
-        data = conform(taken, self.spec.schema, table=self.storage.root, evolved=True)
+        data = conform(taken, self.spec.schema.columns, table=self.storage.root, evolved=True)
         keys, partitions = self.keys.record_keys(data, (task_ids()[0], self._rows)), self.keys.partition_paths(data)
-        self._buffer.add(without_empty_texts(data, self.keys, self.spec.schema), keys, partitions)
+        self._buffer.add(without_empty_texts(data, self.keys, self.spec.schema.columns), keys, partitions)
         self._rows += data.num_rows
 
     def _write(self, partition: str) -> pa.RecordBatch:

@@ -233,7 +233,7 @@ def bulk_frame(records: SparkRecords, spec: WriteSpec) -> Any:
     elif spec.sort is SortMode.PARTITION_PATH_REPARTITION_AND_SORT:
         order = [PARTITION_PATH, ARRIVAL]
     counted = [HASH] if is_exchanged(spec) else []
-    return placed.sortWithinPartitions(*order).select(*counted, *columns_of_data(spec.schema.names))
+    return placed.sortWithinPartitions(*order).select(*counted, *columns_of_data(spec.schema.columns.names))
 
 
 def bucket_frame(records: SparkRecords, spec: WriteSpec) -> tuple[Any, Observed]:
@@ -254,7 +254,7 @@ def bucket_frame(records: SparkRecords, spec: WriteSpec) -> tuple[Any, Observed]
         BUCKET,
         f"xxhash64({PARTITION_PATH}, {BUCKET}) AS {GROUP}",
         f"monotonically_increasing_id() AS {ARRIVAL}",
-        *(quote(name) for name in spec.schema.names),
+        *(quote(name) for name in spec.schema.columns.names),
     )
     seen = Observed.of(frame, records="count(1)", once=f"size({_EVALUATED}) = size(array_distinct({_EVALUATED}))")
     # one long: Spark sorts these by their digits
