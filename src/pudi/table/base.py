@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pudi.client import OPENING_OPTIONS, MetaClient
+from pudi.client import OPENING_OPTIONS, MetaClient, TableSnapshot
 from pudi.config import Options, TableConfig, WriteOptions, resolve, resolve_only
 from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
@@ -75,6 +75,10 @@ class VerbGroup:
     @property
     def _path(self) -> str:
         return self._meta.storage.root
+
+    def _snapshot(self) -> TableSnapshot:
+        """Return the table as it is now; a verb loads it once and hands it on."""
+        return TableSnapshot.load(self._meta)
 
     def _for_call(self, options: Mapping[str, str] | None) -> tuple[MetaClient, Options]:
         """Return the table and the options of one call."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice, FileSystemView, StorageListing
 from pudi.filegroup.unlisted_files import NamedFiles, unnamed_files
-from pudi.format import METADATA_DIR, Action, is_shared_bucket, parse_data_file, parse_log_file
+from pudi.format import METADATA_DIR, Action, FileGroupId, is_shared_bucket, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
 from pudi.indexes.checking import CheckRun, Difference, IndexCheck, Listed
@@ -22,7 +22,6 @@ from pudi.storage import StorageBelow
 from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
 from pudi.task.finding import DATA_FILES, merge_findings
-from pudi.timeline import Timeline
 
 TIMELINE = "timeline"
 """Place of a difference that concerns the timeline itself."""
@@ -31,9 +30,8 @@ _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 
 
 def listing_differences(
-    meta: MetaClient,
+    snapshot: TableSnapshot,
     listed: Mapping[str, Sequence[FileInfo]],
-    timeline: Timeline,
     folders: Mapping[str, Sequence[FileInfo]],
     slices: Sequence[FileSlice],
 ) -> Iterator[Difference]:
@@ -43,20 +41,20 @@ def listing_differences(
     be missing.
 
     Args:
-        meta: the table.
+        snapshot: the table, as it was before these were listed.
         listed: the files that its metadata table lists, by partition path.
-        timeline: its timeline, loaded before.
         folders: the files that are there, by partition path.
         slices: its latest slices by its folders.
     """
     for partition in sorted({each.partition for each in slices} - listed.keys()):
         yield Difference(FILES, partition, "the partition is not listed")
     needed = {path for each in slices for path in paths_of(each)}
+    timeline = snapshot.timeline
     done = {i.requested for i in timeline.instants if i.is_completed}
-    others = [i for i in meta.store.load().instants if i.requested not in done]
+    others = [i for i in snapshot.refreshed().timeline.instants if i.requested not in done]
     cleaning = any(i.action in _DELETING for i in others)
     if others and timeline.rules.logs_name_their_slice:
-        needed &= _not_of_others(meta, timeline, needed)
+        needed &= _not_of_others(snapshot, needed)
     for partition in sorted(listed):
         there = {info.path: info.size for info in folders.get(partition, ()) if is_data_file(info.path)}
         said = {info.path: info.size for info in listed[partition]}
@@ -71,16 +69,15 @@ def listing_differences(
                 yield Difference(FILES, path, f"listed with {said[path]:,} bytes, it has {there[path]:,}")
 
 
-def _not_of_others(meta: MetaClient, timeline: Timeline, paths: set[str]) -> set[str]:
+def _not_of_others(snapshot: TableSnapshot, paths: set[str]) -> set[str]:
     """Return the paths that aren't log files of an incomplete write; below version 8 names don't tell."""
-    metadata = [meta.store.read_commit_metadata(instant) for instant in timeline.commits]
+    metadata = [snapshot.meta.store.read_commit_metadata(instant) for instant in snapshot.timeline.commits]
     stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
     return {path for path in paths if path in stated or parse_log_file(basename(path)) is None}
 
 
 def lost_files(
-    meta: MetaClient,
-    timeline: Timeline,
+    snapshot: TableSnapshot,
     folders: Mapping[str, Sequence[FileInfo]],
     view: FileSystemView,
     slices: Iterable[FileSlice],
@@ -88,19 +85,18 @@ def lost_files(
     """Return missing files of completed commits whose records no newer file has.
 
     Args:
-        meta: the table.
-        timeline: its active timeline; files of older commits are not checked.
+        snapshot: the table; files of commits that its timeline no longer has are not checked.
         folders: the files that are there, by partition path.
         view: the view that the slices come from.
         slices: its latest slices by its folders.
     """
     there = {info.path for infos in folders.values() for info in infos}
-    bases = {(each.partition, each.file_id): each.base for each in slices}
+    bases = {each.group: each.base for each in slices}
     lost: dict[str, str] = {}
-    for instant in timeline.commits:
-        for partition, stats in meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
+    for instant in snapshot.timeline.commits:
+        for partition, stats in snapshot.meta.store.read_commit_metadata(instant).partition_to_write_stats.items():
             for stat in stats:
-                path, group = stat.path or "", (partition, stat.file_id or "")
+                path, group = stat.path or "", FileGroupId(partition, stat.file_id or "")
                 log = parse_log_file(basename(path))
                 if not path or path in there or not is_data_file(path) or (log is not None and log.cdc):
                     continue
@@ -135,9 +131,9 @@ def copied_files(folders: Mapping[str, Sequence[FileInfo]]) -> Iterator[Differen
         )
 
 
-def lost_instants(meta: MetaClient, timeline: Timeline) -> Iterator[Difference]:
+def lost_instants(snapshot: TableSnapshot) -> Iterator[Difference]:
     """Return instants of the active timeline that had completed and whose completed file is missing."""
-    for lost in find_lost(meta, timeline, timeline.commits):
+    for lost in find_lost(snapshot.meta, snapshot.timeline, snapshot.timeline.commits):
         yield Difference(TIMELINE, lost.requested, lost.text)
 
 
@@ -209,7 +205,7 @@ class _Check:
 
     def __init__(self, meta: MetaClient, engine: Engine, on_cluster: bool) -> None:
         self.meta = meta
-        self.timeline, self._table, self._unreadable = _opened(meta)
+        self.snapshot, self._table, self._unreadable = _opened(meta)
         self.compared: dict[str, int] = {}
         self._cluster = CheckRun(meta, engine, on_cluster)
         # What is compared with the metadata table must not come from it. It comes after it: files are there before they
@@ -217,9 +213,9 @@ class _Check:
         folders = StorageListing(meta.storage).all_files()
         self._listed, self._unlisted = _files_listed(meta, self._table)
         # Nobody needs these files: they are orphans, which a repair deletes.
-        displaced = unnamed_files(folders, NamedFiles(meta.store, self.timeline), self._listed)
+        displaced = unnamed_files(folders, NamedFiles(meta.store, self.snapshot.timeline), self._listed)
         self.folders = {p: [i for i in infos if i.path not in displaced] for p, infos in folders.items()}
-        self.view = FileSystemView(self.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
+        self.view = FileSystemView(self.snapshot.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
 
     def run(self) -> CheckResult:
         """All comparisons."""
@@ -247,17 +243,17 @@ class _Check:
                 yield Difference(DATA_FILES, partition, f"can't be read: {error}")
         self.compared["file groups"] = len(slices)
         yield from copied_files(self.folders)
-        yield from lost_instants(self.meta, self.timeline)
-        yield from lost_files(self.meta, self.timeline, self.folders, self.view, slices)
+        yield from lost_instants(self.snapshot)
+        yield from lost_files(self.snapshot, self.folders, self.view, slices)
         if table is not None and self._unlisted is not None:
             yield Difference(FILES, "", f"can't be read: {self._unlisted}")
         if table is not None and self._listed is not None:
-            yield from listing_differences(self.meta, self._listed, self.timeline, self.folders, slices)
+            yield from listing_differences(self.snapshot, self._listed, self.folders, slices)
         yield from self._of_indexes(table, slices)
 
     def _of_indexes(self, table: MetadataTable | None, slices: list[FileSlice]) -> Iterator[Difference]:
         """The indexes, and duplicate keys, compared by jobs."""
-        check = IndexCheck(self.meta, self.timeline, slices, self._cluster, table, compared=self.compared)
+        check = IndexCheck(self.meta, self.snapshot.timeline, slices, self._cluster, table, compared=self.compared)
         if table is not None:
             for kind in registry.KINDS:
                 yield from kind.check(check, [name for name in table.partitions if kind.type.includes(name)])
@@ -274,27 +270,27 @@ class _Check:
             for each in failures(storage).values():
                 if each.times > 1:
                     yield Difference(SERVICES, "", f"the {each.service} of the {on} {each}")
-        for plan in plans_aside(self.meta.storage, self.timeline):
+        for plan in plans_aside(self.meta.storage, self.snapshot.timeline):
             yield Difference(SERVICES, "", str(plan))
 
 
-def _opened(meta: MetaClient) -> tuple[Timeline, MetadataTable | None, PudiError | None]:
-    """The timeline, and the metadata table of that moment, or why it can't be read.
+def _opened(meta: MetaClient) -> tuple[TableSnapshot, MetadataTable | None, PudiError | None]:
+    """The table, and the metadata table of that moment, or why it can't be read.
 
     If a commit begins between the two and the metadata table already contains it, the timeline lacks it: both are then
     loaded again. A lost instant stays missing; another check reports it.
     """
     for _ in range(_ATTEMPTS):
-        timeline, table = meta.store.load(), None
+        snapshot, table = TableSnapshot.load(meta), None
         if not meta.config.metadata_partitions:
             break
         try:
-            table = meta.metadata_table(timeline)
-            if table.is_known_to(timeline):
+            table = snapshot.metadata_table()
+            if table.is_known_to(snapshot.timeline):
                 break
         except UNREADABLE as error:
-            return timeline, None, error
-    return timeline, table, None
+            return snapshot, None, error
+    return snapshot, table, None
 
 
 def _files_listed(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.rollback import pending_writes
 from pudi.config import Options, WriteOptions
 from pudi.engine.local import LocalEngine
@@ -20,7 +20,6 @@ from pudi.services.registry import planned_services
 from pudi.table.diagnosis import Pending
 from pudi.table.history import HistoryEntry, describe_instant, problem_of_pending
 from pudi.table.slices import row_counts
-from pudi.timeline import Timeline
 from pudi.upgrade.maintenance import MaintenanceStep, maintain
 
 _BLOCKS = dict.fromkeys(
@@ -161,17 +160,13 @@ class TableDescription:
         return asdict(self) | {"last_commits": [each.to_dict() for each in self.last_commits]}
 
 
-def describe(meta: MetaClient, options: Options) -> TableDescription:
+def describe(snapshot: TableSnapshot) -> TableDescription:
     """Describe a table; what can't be read of it is among the problems.
 
     Args:
-        meta: the table.
-        options: the user's: what is due, and when a writer counts as dead.
-
-    Raises:
-        CorruptError: its properties or its timeline can't be read.
+        snapshot: the table, with the user's options: what is due, and when a writer counts as dead.
     """
-    config, timeline, problems = meta.config, meta.store.load(), list[str]()
+    meta, config, timeline, problems = snapshot.meta, snapshot.config, snapshot.timeline, list[str]()
 
     def tried(what: str, find: Callable[[], _Found], otherwise: _Found) -> _Found:
         try:
@@ -182,7 +177,7 @@ def describe(meta: MetaClient, options: Options) -> TableDescription:
 
     merge_mode = config.merge_mode
     return TableDescription(
-        path=meta.storage.root,
+        path=snapshot.table,
         name=config.name,
         version=config.version,
         timeline_layout=config.layout_version,
@@ -194,28 +189,28 @@ def describe(meta: MetaClient, options: Options) -> TableDescription:
         ordering_fields=tuple(config.ordering_fields),
         merge_mode=None if merge_mode is None else str(merge_mode),
         timezone=config.timezone,
-        columns=tried("its columns", lambda: _columns(meta, timeline), ()),
+        columns=tried("its columns", lambda: _columns(snapshot), ()),
         indexes=tried("its indexes", lambda: tuple(indexes_of(meta)), ()),
         metadata_table=tuple(config.metadata_partitions),
-        size=tried("its files", lambda: _size(meta, timeline), None),
+        size=tried("its files", lambda: _size(snapshot), None),
         commits=len(timeline.commits),
         last_commits=tuple(describe_instant(meta, each) for each in reversed(timeline.commits[-_LAST:])),
         savepoints=tuple(each.requested for each in timeline.of(Action.SAVEPOINT)),
-        pending=tried("what is pending", lambda: tuple(pending_instants(meta, options)), ()),
-        services=tried("what is due", lambda: _services(meta, options), ()),
+        pending=tried("what is pending", lambda: tuple(pending_instants(meta, snapshot.options)), ()),
+        services=tried("what is due", lambda: _services(meta, snapshot.options), ()),
         problems=tuple(problems),
     )
 
 
-def _columns(meta: MetaClient, timeline: Timeline) -> tuple[ColumnInfo, ...]:
-    return tuple(ColumnInfo(each.name, str(each.type), each.nullable) for each in meta.schema(timeline))
+def _columns(snapshot: TableSnapshot) -> tuple[ColumnInfo, ...]:
+    return tuple(ColumnInfo(each.name, str(each.type), each.nullable) for each in snapshot.schema.columns)
 
 
-def _size(meta: MetaClient, timeline: Timeline) -> TableSize | None:
-    slices = meta.view(timeline, sizes=False).all_slices()
+def _size(snapshot: TableSnapshot) -> TableSize | None:
+    slices = snapshot.view(sizes=False).all_slices()
     bases = [each.base for each in slices if each.base is not None]
     logs = [log for each in slices for log in each.logs]
-    counts = row_counts(meta, timeline, [each.path for each in bases])
+    counts = row_counts(snapshot, [each.path for each in bases])
     return TableSize(
         partitions=len({each.partition for each in slices}),
         file_groups=len(slices),

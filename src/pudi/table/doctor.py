@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.rollback import finished_writes
 from pudi.concurrency import Liveness
 from pudi.config import CleanOptions, MetadataOptions, Options, SyncOptions, WriteOptions
@@ -40,7 +40,6 @@ from pudi.table.service_health import (
     service_backlog,
     service_targets,
 )
-from pudi.timeline import Timeline
 from pudi.upgrade.upgrade_intent import read_intent
 
 if TYPE_CHECKING:
@@ -72,32 +71,34 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         CorruptError: its timeline can't be read.
     """
     folders = StorageListing(meta.storage).all_files()
-    timeline = meta.store.load()
+    snapshot = TableSnapshot.load(meta, options)  # after the folders: commits of files that came meanwhile are in it
     facts = {partition: [i for i in infos if is_data_file(i.path)] for partition, infos in folders.items()}
-    slices, problem = _slices(meta, timeline)
+    slices, problem = _slices(snapshot)
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
     pending = tuple(pending_instants(meta, options))
     targets = service_targets(meta, options)
     backlog, unknown = service_backlog(targets)
     found = Diagnosis(
-        path=meta.storage.root,
-        facts=_facts(meta, timeline),
+        path=snapshot.table,
+        facts=_facts(snapshot),
         access=tuple(readers(meta.config, options, meta.storage.root)),
         files=files,
         pending=pending,
-        metadata=_metadata(meta, timeline),
-        future=_future(meta, timeline, options[WriteOptions.clock_tolerance_ms]),
+        metadata=_metadata(snapshot),
+        future=_future(snapshot, options[WriteOptions.clock_tolerance_ms]),
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
         finished=tuple(finished_writes(meta, WriteOptions.of(options))),
         backlog=backlog,
         failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
-        clustering=_clustering(meta, timeline, slices),
+        clustering=_clustering(snapshot, slices),
         problem=problem,
         upgrade=_upgrade(meta),
-        catalogs=compare.registered_states(meta, timeline, options) if SyncOptions(options.given).is_on else (),
+        catalogs=compare.registered_states(meta, snapshot.timeline, options)
+        if SyncOptions(options.given).is_on
+        else (),
     )
-    return found.advised((*_advice(found), *unknown, *advice_on_plans(meta)))
+    return found.advised((*_advice(found), *unknown, *advice_on_plans(snapshot)))
 
 
 def _upgrade(meta: MetaClient) -> str:
@@ -105,8 +106,8 @@ def _upgrade(meta: MetaClient) -> str:
     return "" if intent is None else f"from version {intent.old} to {intent.new}"
 
 
-def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
-    config = meta.config
+def _facts(snapshot: TableSnapshot) -> dict[str, str]:
+    config, timeline = snapshot.config, snapshot.timeline
     commits, said = timeline.commits, config.version >= SAYS_ITS_KEYS
     facts = {
         "name": config.name,
@@ -134,9 +135,9 @@ def _facts(meta: MetaClient, timeline: Timeline) -> dict[str, str]:
     return facts
 
 
-def _slices(meta: MetaClient, timeline: Timeline) -> tuple[list[FileSlice], str]:
+def _slices(snapshot: TableSnapshot) -> tuple[list[FileSlice], str]:
     try:
-        return meta.view(timeline, sizes=False).all_slices(), ""
+        return snapshot.view(sizes=False).all_slices(), ""
     except (CorruptError, NotFoundError, NotSupportedError) as error:
         return [], str(error)
 
@@ -172,14 +173,15 @@ def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> F
     )
 
 
-def _clustering(meta: MetaClient, timeline: Timeline, slices: Sequence[FileSlice]) -> ClusteringFacts | None:
-    done = last_clustering(meta, timeline)
+def _clustering(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> ClusteringFacts | None:
+    done = last_clustering(snapshot.meta, snapshot.timeline)
     if done is None:
         return None
-    schema = meta.schema(timeline)
+    schema = snapshot.schema.columns
     types = {name: schema.field(name).type for name in done.columns if name in schema.names}
     sides = (done.before, done.after, tuple(slices))
-    stats = LayoutStats.of(meta, timeline, types, [each for side in sides for each in side]) if types else None
+    files = [each for side in sides for each in side]
+    stats = LayoutStats.of(snapshot.meta, snapshot.timeline, types, files) if types else None
     overlaps = [
         Overlap(name, *(None if stats is None else stats.overlap(side, name) for side in sides))
         for name in done.columns
@@ -195,25 +197,25 @@ def _clustering(meta: MetaClient, timeline: Timeline, slices: Sequence[FileSlice
     )
 
 
-def _future(meta: MetaClient, timeline: Timeline, tolerance_ms: int) -> FutureInstants | None:
+def _future(snapshot: TableSnapshot, tolerance_ms: int) -> FutureInstants | None:
     """Instants that are further in the future than clocks may be apart."""
-    now_ms = meta.context.clock.now_ms()
-    bound = millis_to_instant(now_ms + tolerance_ms, meta.config.timezone)
-    found = [each for each in timeline.instants if max(each.requested, each.completion or "") > bound]
+    now_ms, zone = snapshot.meta.context.clock.now_ms(), snapshot.config.timezone
+    bound = millis_to_instant(now_ms + tolerance_ms, zone)
+    found = [each for each in snapshot.timeline.instants if max(each.requested, each.completion or "") > bound]
     if not found:
         return None
     first = min(found, key=lambda each: each.requested)
     newest = max(max(each.requested, each.completion or "") for each in found)
-    ahead = (instant_to_millis(newest, meta.config.timezone) - now_ms) // 1000
+    ahead = (instant_to_millis(newest, zone) - now_ms) // 1000
     return FutureInstants(first.requested, first.action.value, newest, len(found), ahead)
 
 
-def _metadata(meta: MetaClient, timeline: Timeline) -> MetadataFacts | None:
-    if not meta.config.metadata_partitions:
+def _metadata(snapshot: TableSnapshot) -> MetadataFacts | None:
+    if not snapshot.config.metadata_partitions:
         return None
     try:
-        meta.metadata_table(timeline)
-        own = open_metadata(meta).store.load()
+        snapshot.metadata_table()
+        own = TableSnapshot.load(open_metadata(snapshot.meta)).timeline
     except (CorruptError, NotFoundError, NotSupportedError) as error:
         return MetadataFacts(str(error), 0, 0)
     compacted = max((own.order(i) for i in own.of(Action.COMMIT)), default="")

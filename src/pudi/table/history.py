@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from pudi.client import CommitResult, MetaClient
+from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError
 from pudi.filegroup import compaction_plan
@@ -25,7 +25,7 @@ from pudi.format.clean import decode_clean_plan
 from pudi.format.plans import decode_clustering_plan, decode_index_plan
 from pudi.format.recovery import decode_restore_plan
 from pudi.plan.read import check_limit
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 from pudi.timeline.newest import ArchivedContent, newest_archived
 
 _SCHEMAS = frozenset({SCHEMA_KEY, INTERNAL_SCHEMA_KEY})
@@ -90,13 +90,13 @@ class HistoryEntry:
         return asdict(self) | {name: at.isoformat(timespec="milliseconds") for name, at in times.items()}
 
 
-def history(meta: MetaClient, limit: int | None = None, *, archived: bool = False) -> list[HistoryEntry]:
+def history(snapshot: TableSnapshot, limit: int | None = None, *, archived: bool = False) -> list[HistoryEntry]:
     """Return the newest instants of a table, newest requested time first.
 
     Memory grows with the number of entries, not with that of the archived instants.
 
     Args:
-        meta: the table.
+        snapshot: the table.
         limit: how many; archived ones too where the active timeline has fewer. None for the active timeline.
         archived: without a limit, all of the archive too.
 
@@ -105,11 +105,11 @@ def history(meta: MetaClient, limit: int | None = None, *, archived: bool = Fals
         CorruptError: the timeline can't be listed, or the archive can't be read.
     """
     if limit is not None:
-        check_limit(limit, meta.storage.root, least=1)
-    timeline = meta.store.load()
+        check_limit(limit, snapshot.table, least=1)
+    meta, timeline = snapshot.meta, snapshot.timeline
     active = sorted(timeline.instants, key=_place, reverse=True)[:limit]
     entries = [describe_instant(meta, instant) for instant in active]
-    if not _reaches_archive(meta, timeline, active, limit, archived=archived):
+    if not _reaches_archive(snapshot, active, limit, archived=archived):
         return entries
 
     def described(instant: Instant, content: ArchivedContent) -> HistoryEntry:
@@ -134,18 +134,16 @@ def _place(instant: Instant) -> tuple[str, bool, str]:
     return instant.requested, instant.action is Action.SAVEPOINT, instant.action.value
 
 
-def _reaches_archive(
-    meta: MetaClient, timeline: Timeline, active: Sequence[Instant], limit: int | None, *, archived: bool
-) -> bool:
+def _reaches_archive(snapshot: TableSnapshot, active: Sequence[Instant], limit: int | None, *, archived: bool) -> bool:
     """Whether archived instants belong to the answer: older ones than what is on the active timeline without a gap.
 
     Commits with a savepoint stay there while later ones are archived.
     """
     if limit is None:
-        return archived and meta.store.has_history()
-    start = timeline.start
+        return archived and snapshot.meta.store.has_history()
+    start = snapshot.timeline.start
     whole = len(active) == limit and start is not None and active[-1].requested >= start
-    return not whole and meta.store.has_history()
+    return not whole and snapshot.meta.store.has_history()
 
 
 def _described(meta: MetaClient, instant: Instant, read: Callable[[], dict[str, Any]]) -> HistoryEntry:

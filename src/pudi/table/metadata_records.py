@@ -5,22 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client import MetaClient
+from pudi.client import TableSnapshot
 from pudi.errors import NotFoundError
 from pudi.metadata.record_schema import RECORD_SCHEMA, all_columns
 from pudi.schema.arrays import joined_arrays
 
 
-def read_records(meta: MetaClient) -> pa.Table:
+def read_records(snapshot: TableSnapshot) -> pa.Table:
     """Return the merged records of all partitions of the metadata table.
 
     Raises:
         NotFoundError: the table has no metadata table.
         CorruptError: it can't be read, or is behind the table.
     """
-    if not meta.config.metadata_partitions:
-        raise NotFoundError("the table has no metadata table", table=meta.storage.root)
-    table = meta.metadata_table(meta.store.load())
+    if not snapshot.config.metadata_partitions:
+        raise NotFoundError("the table has no metadata table", table=snapshot.table)
+    table = snapshot.metadata_table()
     found = [all_columns(table.read(partition)) for partition in table.partitions]
     rows = pa.concat_tables(found) if found else RECORD_SCHEMA.empty_table()
     shown = [pa.field(field.name, _shown(field.type)) for field in RECORD_SCHEMA]

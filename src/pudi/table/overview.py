@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pudi.client import TableSnapshot
 from pudi.config import resolve
 from pudi.config.arguments import names_given
 from pudi.context.lazy import lazy_module
@@ -90,7 +91,7 @@ class InstantVerbs(VerbGroup):
             InvalidArgumentError: another service.
             CorruptError: a plan can't be read.
         """
-        timeline = self._meta.store.load()
+        timeline = self._snapshot().timeline
         if service == "compaction":
             found = self._compactions(timeline)
         elif service == "clustering":
@@ -129,13 +130,10 @@ class InstantVerbs(VerbGroup):
             found = (each for each in instants if each.requested == instant and each.is_completed)
             return next((each for each in found if each.is_write == writes), None)
 
-        store = self._meta.store
-        known = find(store.load().instants) or find(store.archived())
+        known = find(self._snapshot().timeline.instants) or find(self._meta.store.archived())
         if known is not None:
             return known
-        raise NotFoundError(
-            f"there is no completed {'write' if writes else 'action'} {instant}", table=self._meta.storage.root
-        )
+        raise NotFoundError(f"there is no completed {'write' if writes else 'action'} {instant}", table=self._path)
 
 
 def _plan(instant: Instant, groups: int, partitions: set[str]) -> ServicePlan:
@@ -158,7 +156,7 @@ class InspectionVerbs(InstantVerbs):
         """
         meta, resolved = self._for_call(options)
         meta.reload()
-        return description.describe(meta, resolved)
+        return description.describe(TableSnapshot.load(meta, resolved))
 
     def head(
         self,
@@ -204,7 +202,7 @@ class InspectionVerbs(InstantVerbs):
             InvalidArgumentError: the limit is below 1.
             CorruptError: the archive can't be read.
         """
-        return history_verb.history(self._meta, limit, archived=archived)
+        return history_verb.history(self._snapshot(), limit, archived=archived)
 
     def files(
         self,
@@ -236,7 +234,9 @@ class InspectionVerbs(InstantVerbs):
         """
         meta, resolved = self._for_call(options)
         chosen = None if partitions is None else names_given(partitions, "partitions", self._path)
-        return slices.list_files(meta, resolved, everything=everything, as_of=as_of, partitions=chosen)
+        return slices.list_files(
+            TableSnapshot.load(meta, resolved), everything=everything, as_of=as_of, partitions=chosen
+        )
 
     def metadata_records(self) -> pa.Table:
         """Return all records of the metadata table, with the columns of Hudi's `hudi_metadata`.
@@ -248,7 +248,7 @@ class InspectionVerbs(InstantVerbs):
             NotFoundError: the table has no metadata table.
             CorruptError: it can't be read, or a writer left it behind.
         """
-        return metadata_records.read_records(self._meta)
+        return metadata_records.read_records(self._snapshot())
 
     def check(self, *, spark: Any = None) -> check_verb.CheckResult:
         """Compare the metadata table with the table's files, and look for duplicate record keys.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import Options
 from pudi.engine.local import LocalEngine
 from pudi.errors import PudiError
@@ -56,9 +56,9 @@ def failing_services(target: ServiceTarget) -> Iterator[FailingService]:
         yield FailingService(each.service, _name(target), each.error, each.times, since, until)
 
 
-def advice_on_plans(meta: MetaClient) -> Iterator[Advice]:
+def advice_on_plans(snapshot: TableSnapshot) -> Iterator[Advice]:
     """Return what to do about plans that were set aside after failures."""
-    for plan in plans_aside(meta.storage, meta.store.load()):
+    for plan in plans_aside(snapshot.meta.storage, snapshot.timeline):
         yield Advice(Level.WARNING, str(plan))
 
 

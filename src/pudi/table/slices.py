@@ -10,37 +10,35 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.client import MetaClient
-from pudi.config import CleanOptions, Options
+from pudi.client import TableSnapshot
+from pudi.config import CleanOptions
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.filegroup import FileSlice, SliceFiles
-from pudi.format import BaseFileName, LogFileName, parse_data_file
+from pudi.format import BaseFileName, FileGroupId, LogFileName, parse_data_file
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import stats_of_records
 from pudi.metadata.keys import column_stats_keys
 from pudi.scan import snapshot_scan
 from pudi.schema import COMMIT_TIME
 from pudi.services.clean_plan import Holder, SliceHolders
-from pudi.timeline import Timeline
 
 
-def row_counts(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> dict[str, int]:
+def row_counts(snapshot: TableSnapshot, paths: Iterable[str]) -> dict[str, int]:
     """Return the number of records of base files by path, as far as it's known.
 
     Commits of the active timeline state it of the files that they wrote; of older files the column statistics do.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         paths: base files, relative to the table's root.
     """
     wanted = {path: found.instant for path in paths if (found := parse_data_file(basename(path)))}
     written: dict[str, set[int]] = {}
     for requested in sorted(set(wanted.values())):
-        commit = timeline.commit(requested)
+        commit = snapshot.timeline.commit(requested)
         if commit is None:
             continue
-        for partition, stats in meta.store.read_commit_metadata(commit).partition_to_write_stats.items():
+        for partition, stats in snapshot.meta.store.read_commit_metadata(commit).partition_to_write_stats.items():
             for stat in stats:
                 name = basename(stat.path or "")
                 path = f"{partition}/{name}" if partition else name
@@ -48,12 +46,12 @@ def row_counts(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
                     written.setdefault(path, set()).add(stat.num_writes)
     known = {path: next(iter(counts)) for path, counts in written.items() if len(counts) == 1}  # Flink may write twice
     lacking = wanted.keys() - known.keys()
-    return known | (_by_statistics(meta, timeline, lacking) if lacking else {})
+    return known | (_by_statistics(snapshot, lacking) if lacking else {})
 
 
-def _by_statistics(meta: MetaClient, timeline: Timeline, paths: Collection[str]) -> dict[str, int]:
+def _by_statistics(snapshot: TableSnapshot, paths: Collection[str]) -> dict[str, int]:
     """Return what the column statistics count, nulls included; nothing where they can't be read or lag behind."""
-    if COLUMN_STATS not in meta.config.metadata_partitions or not meta.reads_metadata:
+    if COLUMN_STATS not in snapshot.config.metadata_partitions or not snapshot.meta.reads_metadata:
         return {}
     named = list(paths)
     split = [path.rpartition("/") for path in named]
@@ -63,7 +61,7 @@ def _by_statistics(meta: MetaClient, timeline: Timeline, paths: Collection[str])
         pa.array([name for _, _, name in split], pa.string()),
     )
     try:
-        table = meta.metadata_table(timeline)
+        table = snapshot.metadata_table()
         records = table.read(COLUMN_STATS, keys=keys)
     except PudiError:  # doctor and check tell of it
         return {}
@@ -115,8 +113,7 @@ class SliceInfo:
 
 
 def list_files(
-    meta: MetaClient,
-    options: Options,
+    snapshot: TableSnapshot,
     *,
     everything: bool = False,
     as_of: str | datetime | None = None,
@@ -125,8 +122,7 @@ def list_files(
     """Return file slices by partition path, file id, and instant, newest first.
 
     Args:
-        meta: the table.
-        options: the user's: what a clean keeps.
+        snapshot: the table, with the user's options: what a clean keeps.
         everything: older slices and replaced file groups too.
         as_of: instead of now, the moment at which slices are those of the table.
         partitions: partition paths; None for all.
@@ -138,20 +134,19 @@ def list_files(
     """
     wanted = None if partitions is None else sorted(set(partitions))
     if everything and as_of is not None:
-        raise InvalidArgumentError("give either everything or as_of", table=meta.storage.root)
-    timeline = meta.store.load()
+        raise InvalidArgumentError("give either everything or as_of", table=snapshot.table)
     if everything:
-        found = list(_all_slices(meta, timeline, options, wanted))
+        found = list(_all_slices(snapshot, wanted))
     elif as_of is not None:
-        slices = snapshot_scan(meta, None, None, as_of, meta_fields=True).plan.slices
+        slices = snapshot_scan(snapshot.meta, None, None, as_of, meta_fields=True).plan.slices
         chosen = [each for each in slices if wanted is None or each.partition in wanted]
-        now = _all_slices(meta, timeline, options, sorted({each.partition for each in chosen}))
+        now = _all_slices(snapshot, sorted({each.partition for each in chosen}))
         latest = {_key(each): each for each in now}
         found = [_then(each, latest) for each in map(_of_slice, chosen)]
     else:
-        view = meta.view(timeline, sizes=False)
+        view = snapshot.view(sizes=False)
         found = [_of_slice(each) for each in (view.all_slices() if wanted is None else view.slices_of(wanted))]
-    return _counted(meta, timeline, found)
+    return _counted(snapshot, found)
 
 
 def _of_slice(found: FileSlice) -> SliceInfo:
@@ -168,14 +163,12 @@ def _of_slice(found: FileSlice) -> SliceInfo:
     )
 
 
-def _all_slices(
-    meta: MetaClient, timeline: Timeline, options: Options, partitions: Iterable[str] | None
-) -> Iterator[SliceInfo]:
+def _all_slices(snapshot: TableSnapshot, partitions: Iterable[str] | None) -> Iterator[SliceInfo]:
     """The slices of all file groups that completed commits wrote, replaced ones too, each with what holds it."""
-    holders = SliceHolders.of(meta, timeline, CleanOptions.of(options))
-    view = meta.view(timeline, sizes=False)
-    for group in view.groups_of(meta.listing(timeline).partitions() if partitions is None else partitions):
-        replaced = view.replaced.get((group.partition, group.file_id))
+    holders = SliceHolders.of(snapshot.meta, snapshot.timeline, CleanOptions.of(snapshot.options))
+    view = snapshot.view(sizes=False)
+    for group in view.groups_of(snapshot.listing().partitions() if partitions is None else partitions):
+        replaced = view.replaced.get(FileGroupId(group.partition, group.file_id))
         for number, (files, latest) in enumerate(holders.of_slices(group, replaced)):
             info = _of_files(group.partition, group.file_id, files)
             current = not number and replaced is None
@@ -220,6 +213,6 @@ def _then(info: SliceInfo, now: Mapping[tuple[str, str, str], SliceInfo]) -> Sli
     return replace(info, current=current, replaced_by=latest.replaced_by, held_by=latest.held_by)
 
 
-def _counted(meta: MetaClient, timeline: Timeline, found: Sequence[SliceInfo]) -> list[SliceInfo]:
-    counts = row_counts(meta, timeline, [each.base_file for each in found if each.base_file is not None])
+def _counted(snapshot: TableSnapshot, found: Sequence[SliceInfo]) -> list[SliceInfo]:
+    counts = row_counts(snapshot, [each.base_file for each in found if each.base_file is not None])
     return [each if each.base_file is None else replace(each, rows=counts.get(each.base_file)) for each in found]

@@ -118,12 +118,12 @@ class Table(
     @property
     def timeline(self) -> Timeline:
         """The active timeline now."""
-        return self._meta.store.load()
+        return self._snapshot().timeline
 
     @property
     def schema(self) -> pa.Schema:
         """The table's columns now, without meta fields."""
-        return self._meta.schema(self._meta.store.load())
+        return self._snapshot().schema.columns
 
     def partitions(self, *, where: str | None = None, empty: bool = False) -> list[str]:
         """Partition paths that hold data now, sorted; one empty path when the table isn't partitioned.
@@ -136,16 +136,17 @@ class Table(
             InvalidArgumentError: `where` names another column.
             NotSupportedError: the paths don't say the values that `where` asks for.
         """
-        found = {s.partition for s in self.file_slices()}
+        snapshot = self._snapshot()
+        found = {each.partition for each in snapshot.view(sizes=False).all_slices()}
         if empty:
-            found.update(added_action.empty_partitions(self._meta, self._meta.store.load(), found))
+            found.update(added_action.empty_partitions(self._meta, snapshot.timeline, found))
         if where is not None:
             found.intersection_update(choosing.partitions_where(self._meta, where))
         return sorted(found)
 
     def file_slices(self) -> list[FileSlice]:
         """Latest file slices now, by partition path and file id."""
-        return self._meta.view(self._meta.store.load(), sizes=False).all_slices()
+        return self._snapshot().view(sizes=False).all_slices()
 
     def refresh(self) -> Table:
         """Read the properties again; every verb reads the timeline anyway."""

@@ -238,9 +238,8 @@ class WriteVerbs(VerbGroup):
             SchemaError: a key or partition column is missing.
             InvalidArgumentError: null keys, or a partition value outside the table.
         """
-        meta = self._meta
-        schema, as_text = meta.schema(meta.store.load()), meta.path_columns
-        spec = InputSpec(meta.storage.root, schema, meta.keys, keys_only=True, as_text=as_text)
+        meta, schema = self._meta, self._snapshot().schema.columns
+        spec = InputSpec(meta.storage.root, schema, meta.keys, keys_only=True, as_text=meta.path_columns)
         records = engine_of(data).prepare(data, spec)
         try:
             return sorted(records.counts)
@@ -262,7 +261,7 @@ class WriteVerbs(VerbGroup):
             raise InvalidArgumentError(
                 f"the partition columns are {', '.join(names) or 'none'}, not {', '.join(values)}", table=self._path
             )
-        schema = meta.schema(meta.store.load())
+        schema = self._snapshot().schema.columns
         try:
             row = pa.table({name: pa.array([values[name]], schema.field(name).type) for name in names})
         except (pa.ArrowException, OverflowError, UnicodeError) as error:
