@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from pudi.client import TableSnapshot
 from pudi.config import FormatOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan.feed import NO_LIMITS, BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
@@ -91,7 +92,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
         if since == until:
             return []
         if since != start_offset(self._meta, self._request.view.stream_start):  # else nothing has been read yet
-            refuse_other_history(self._meta, self._meta.store.load(), since)
+            refuse_other_history(self._meta, TableSnapshot.load(self._meta).timeline, since)
         batch = ChangeBatch(since, until, brings_records=True)
         found = self._changes.scan_what_is_left(self._request.table, self._meta, batch)
         if found is None:

@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, CorruptError
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Timeline
 
 _QUERY_ID = "sql.streaming.queryId"
 """Local property of Spark's jobs: the query's id, kept in its checkpoint (StreamExecution.QUERY_ID_KEY)."""
@@ -98,16 +98,16 @@ class Progress:
         Raises:
             CorruptError: a commit states no numbers.
         """
-        timeline = meta.store.load()
-        if self._last is not None and is_gone(meta, timeline, self._last.instant):
+        snapshot = TableSnapshot.load(meta)
+        if self._last is not None and is_gone(meta, snapshot.timeline, self._last.instant):
             self._seen = self._last = None
         first = self._seen is None
         seen = self._seen or frozenset()
-        found = self._newest(meta, (i for i in _newest_first(meta, timeline) if i.requested not in seen))
+        found = self._newest(snapshot, seen)
         if found is None and first and meta.store.has_history():
-            found = self._newest(meta, _newest_first(meta, Timeline(meta.store.archived(), timeline.layout)))
+            found = self._newest(snapshot.at(Timeline(meta.store.archived(), snapshot.timeline.layout)), seen)
         self._last = found or self._last
-        self._seen = frozenset(i.requested for i in timeline.commits)
+        self._seen = frozenset(i.requested for i in snapshot.timeline.commits)
         return self._last
 
     def note(self, written: WrittenBatch) -> None:
@@ -124,9 +124,12 @@ class Progress:
         except (ValueError, TypeError, RecursionError):
             return False  # the next look refuses it
 
-    def _newest(self, meta: MetaClient, instants: Iterator[Instant]) -> WrittenBatch | None:
-        for instant in instants:
-            extra = meta.store.read_commit_metadata(instant).extra_metadata or {}
+    def _newest(self, snapshot: TableSnapshot, seen: frozenset[str]) -> WrittenBatch | None:
+        """Return the batch that the newest commit states which states one, of those that weren't read before."""
+        for instant in reversed(snapshot.commits):
+            if instant.requested in seen:
+                continue
+            extra = snapshot.meta.store.read_commit_metadata(instant).extra_metadata or {}
             if not extra.get(CHECKPOINT_KEY):
                 continue
             try:
@@ -138,7 +141,7 @@ class Progress:
             except (ValueError, TypeError, RecursionError) as error:
                 raise CorruptError(
                     f"the commit's {CHECKPOINT_KEY} is no JSON map of batch numbers: {extra[CHECKPOINT_KEY][:100]!r}",
-                    table=meta.storage.root,
+                    table=snapshot.table,
                     instant=instant.requested,
                 ) from error
         return None
@@ -186,7 +189,3 @@ def is_written(last: WrittenBatch | None, batch: int, query: str | None, identif
 
 def _map(values: Mapping[str, str]) -> str:
     return json.dumps(values, separators=(",", ":"))
-
-
-def _newest_first(meta: MetaClient, timeline: Timeline) -> Iterator[Instant]:
-    return reversed(meta.commits_by_completion(timeline))

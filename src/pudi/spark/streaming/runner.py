@@ -12,7 +12,7 @@ from datetime import datetime
 from posixpath import basename
 from typing import Any, TypeVar
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config.arguments import count_given, map_given, path_given, seconds_given
 from pudi.context import Background, Context, Storage
 from pudi.engine.spark.session import check_session
@@ -264,7 +264,7 @@ class ChangeStream:
         last, done = self._checkpoint.last()
         offset = self._checkpoint.start
         if last is not None:
-            refuse_other_history(self._meta, self._meta.store.load(), last.batch.until)
+            refuse_other_history(self._meta, TableSnapshot.load(self._meta).timeline, last.batch.until)
             offset = last.batch.until if done else self._process(last, begun=True)
         number = 0 if last is None else last.number + 1
         until = newest_offset(self._meta) if self._available_now else None
