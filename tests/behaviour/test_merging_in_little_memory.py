@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.config.memory import MergeMemory
+from pudi.config.read_options import MergeMemory
 from pudi.errors import InvalidArgumentError, RefusedError
 from support.engines import LocalEngine, SparkEngine
 from support.golden import Golden, tables

@@ -176,7 +176,7 @@ def test_logs_that_do_not_fit_in_memory_are_read_from_s3_in_pieces(
     made.upsert(table([trip(0, 20)]))
     made.upsert(table([trip(0, 30)]))
     before = rows(made.scan())
-    monkeypatch.setattr("pudi.config.memory.MergeMemory.share", 16)
+    monkeypatch.setattr("pudi.config.read_options.MergeMemory.share", 16)
     assert rows(made.scan()) == before == [("k0000", 30)]
     assert made.compact() is not None
     assert rows(made.scan(read_optimized=True)) == before

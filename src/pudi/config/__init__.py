@@ -7,6 +7,7 @@ from pudi.config.checks import (
     check_consistent,
     check_inline_compaction,
     check_mergeable,
+    check_metadata_kept,
     check_readable,
     check_services,
     check_writable,
@@ -14,27 +15,20 @@ from pudi.config.checks import (
 from pudi.config.clean_options import CleanOptions, CleanPolicy
 from pudi.config.clustering_options import ALLOW_UPDATES, ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.config.compaction_options import CompactionOptions
-from pudi.config.groups import ALL_OPTIONS
-from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, ValidatorOptions
+from pudi.config.groups import ALL_OPTIONS, options_page
+from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, MetricsOptions, ValidatorOptions
 from pudi.config.index_options import IndexOptions
 from pudi.config.key_generators import Timebased, timebased
-from pudi.config.lock_settings import BY_BUCKET, PREFER_WRITER, LockSettings
-from pudi.config.memory import MergeMemory
+from pudi.config.lock_settings import BY_BUCKET, PREFER_WRITER, LockSettings, TimeOptions
 from pudi.config.merging import is_own_strategy, note_registered, payload
-from pudi.config.metadata import (
-    check_metadata_kept,
-    column_stats_by_default,
-    metadata_by_default,
+from pudi.config.metadata_options import (
+    MetadataOptions,
     metadata_dropped,
     metadata_switched_off,
     metadata_wanted,
 )
-from pudi.config.metadata_options import MetadataOptions
-from pudi.config.metrics_options import MetricsOptions
 from pudi.config.option import Option, Options, OptionsView, Scope, Status, Value, names_in
-from pudi.config.page import options_page
-from pudi.config.polaris_options import PolarisOptions
-from pudi.config.read_options import FormatOptions, ReadOptions
+from pudi.config.read_options import FormatOptions, MergeMemory, ReadOptions
 from pudi.config.resolve import (
     KEY_PREFIXES,
     find_option,
@@ -46,10 +40,9 @@ from pudi.config.resolve import (
 )
 from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.sql_options import SqlOptions
-from pudi.config.sync_options import SyncOptions
+from pudi.config.sync_options import PolarisOptions, SyncOptions
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
-from pudi.config.time_options import TimeOptions
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
 
@@ -104,11 +97,9 @@ __all__ = [
     "check_readable",
     "check_services",
     "check_writable",
-    "column_stats_by_default",
     "find_option",
     "is_own_strategy",
     "merge_semantics",
-    "metadata_by_default",
     "metadata_dropped",
     "metadata_switched_off",
     "metadata_wanted",

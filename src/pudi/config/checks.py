@@ -12,7 +12,7 @@ from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.key_generators import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
-from pudi.config.metadata import check_metadata_kept
+from pudi.config.metadata_options import MetadataOptions, is_maintained, metadata_dropped, metadata_switched_off
 from pudi.config.option import Option, Options, Scope, Value, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
 from pudi.config.semantics import merge_semantics
@@ -33,6 +33,8 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 _TIMEBASED = {declared.key for declared in TimebasedOptions.declared}
 _UPGRADE = "leave it out, or change it by Table.upgrade"
 _WITH_HUDI = "use Apache Hudi 1.2 for this table"
+_OF_RECORD_KEYS = ("record_index", "bloom_filters", "secondary_index_")
+"""Prefixes of partitions that need record keys in files; in tables without these keys Hudi leaves them as they are."""
 
 
 _ASYNC: tuple[Option[Any], ...] = (
@@ -232,6 +234,37 @@ def check_writable(config: TableConfig, table: str, options: Options | None = No
     _hold(_WRITE_LIMITS, config, table, "written")
     check_mergeable(config, table)
     check_metadata_kept(config, table, options)
+
+
+def check_metadata_kept(config: TableConfig, table: str, options: Options | None = None) -> None:
+    """Refuse a metadata table with partitions that this release can't maintain.
+
+    Args:
+        config: the table's configuration.
+        table: location of the table's root, for messages.
+        options: the writer's: partitions that they drop are not checked.
+
+    Raises:
+        NotSupportedError: it names the partition, and the option that takes it away.
+    """
+    if metadata_switched_off(options):
+        return
+    dropped = set(metadata_dropped(options, config.metadata_partitions))
+    for partition in (*config.metadata_partitions, *config.metadata_partitions_inflight):
+        if partition.startswith(_OF_RECORD_KEYS) and not config.populate_meta_fields and partition not in dropped:
+            raise NotSupportedError(
+                f"the metadata table has partition {partition}, which nobody maintains in a table without meta "
+                f"fields: Apache Hudi adds no keys to it, and finds too few; give option {MetadataOptions.drop}="
+                f"{partition} to take it away",
+                table=table,
+            )
+        if not is_maintained(partition) and partition not in dropped:
+            raise NotSupportedError(
+                f"the metadata table has partition {partition}, which pudi does not maintain yet; give option "
+                f"{MetadataOptions.drop}={partition} to take the partition away, {MetadataOptions.enabled}=false to "
+                "take the whole metadata table away, or use Apache Hudi 1.2 for this table",
+                table=table,
+            )
 
 
 def check_mergeable(config: TableConfig, table: str) -> None:

@@ -1,14 +1,21 @@
-"""The options of what runs beside a commit: callbacks and validators, with Hudi's keys and defaults.
+"""The options of callbacks, validators and metrics, which run beside a commit, with Hudi's keys and defaults.
 
-Sources: HoodieWriteCommitCallbackConfig, HoodiePreCommitValidatorConfig of Apache Hudi 1.2.
+Sources: HoodieWriteCommitCallbackConfig, HoodiePreCommitValidatorConfig, HoodieMetricsConfig and
+HoodieMetricsPrometheusConfig of Apache Hudi 1.2.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pudi.config.option import Declare, OptionsView, Scope, names_in
+from pudi.errors import InvalidArgumentError, NotSupportedError
 
 HTTP_CALLBACK = "org.apache.hudi.callback.impl.HoodieWriteCommitHttpCallback"
 """The class of Hudi's HTTP callback."""
+
+PROMETHEUS, PUSHGATEWAY, OPENTELEMETRY, LOG = "PROMETHEUS", "PROMETHEUS_PUSHGATEWAY", "OPENTELEMETRY", "SLF4J"
+"""The reporters that pudi has, as the option calls them."""
 
 _option = Declare(Scope.WRITE)
 
@@ -89,3 +96,97 @@ class ValidatorOptions(OptionsView):
     def names(self) -> tuple[str, ...]:
         """The checks, in their order."""
         return names_in(self.classes)
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from pudi.config.option import Options
+
+
+class MetricsOptions(OptionsView):
+    """Options of metrics: the measured actions, and the reporter."""
+
+    __slots__ = ()
+
+    on = _option("hoodie.metrics.on", "Whether actions are measured.", default=False)
+    reporter = _option(
+        "hoodie.metrics.reporter.type",
+        "Who gets the metrics: an endpoint for Prometheus, a Pushgateway, the application's OpenTelemetry SDK, or the "
+        "log. Hudi's default, GRAPHITE, is not supported: name one.",
+        choices=(PROMETHEUS, PUSHGATEWAY, OPENTELEMETRY, LOG),
+        unsupported=("GRAPHITE", "INMEMORY", "JMX", "DATADOG", "CONSOLE", "CLOUDWATCH", "M3"),
+    )
+    prefix = _option(
+        "hoodie.metrics.reporter.metricsname.prefix",
+        "What names of metrics begin with; the table's name without it.",
+    )
+    prometheus_port = _option(
+        "hoodie.metrics.prometheus.port",
+        "Port of the HTTP endpoint that Prometheus scrapes. Tables of one process share it.",
+        default=9090,
+        minimum=1,
+    )
+    gateway_host = _option("hoodie.metrics.pushgateway.host", "Host of the Pushgateway.", default="localhost")
+    gateway_port = _option(
+        "hoodie.metrics.pushgateway.port", "Port of the Pushgateway; 443 for https.", default=9091, minimum=1
+    )
+    gateway_seconds = _option(
+        "hoodie.metrics.pushgateway.report.period.seconds",
+        "Seconds between two pushes; the last one is made when the process ends.",
+        default=30,
+        minimum=1,
+    )
+    delete_on_shutdown = _option(
+        "hoodie.metrics.pushgateway.delete.on.shutdown",
+        "Whether the metrics are deleted from the Pushgateway when the process ends.",
+        default=True,
+    )
+    job = _option("hoodie.metrics.pushgateway.job.name", "Name of the job on the Pushgateway.", default="")
+    random_suffix = _option(
+        "hoodie.metrics.pushgateway.random.job.name.suffix",
+        "Whether the job's name gets a random suffix, so that processes don't overwrite each other's metrics.",
+        default=True,
+    )
+    report_labels = _option(
+        "hoodie.metrics.pushgateway.report.labels",
+        "Labels of all metrics: `name1:value1,name2:value2`; attributes for OpenTelemetry.",
+        default="",
+    )
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of all metrics.
+
+        Raises:
+            InvalidArgumentError: they can't be parsed.
+        """
+        found = {}
+        for part in filter(str.strip, self.report_labels.split(",")):
+            name, colon, value = (each.strip() for each in part.partition(":"))
+            if not (name.isidentifier() and name.isascii() and colon and value):
+                raise InvalidArgumentError(
+                    f"{MetricsOptions.report_labels}: {part.strip()!r} is not of the form name:value"
+                )
+            found[name] = value
+        return found
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """The view of resolved options.
+
+        Raises:
+            NotSupportedError: metrics are on, and no reporter is named.
+            InvalidArgumentError: labels can't be parsed, or the Pushgateway's job has no name.
+        """
+        view = super().of(options)
+        if view.on:
+            if view.reporter is None:
+                raise NotSupportedError(
+                    f"{cls.on}=true without {cls.reporter} asks for GRAPHITE, which is not supported: use "
+                    f"{', '.join((PROMETHEUS, PUSHGATEWAY, OPENTELEMETRY))} or {LOG}"
+                )
+            if view.reporter == PUSHGATEWAY and not (view.job or view.random_suffix):
+                raise InvalidArgumentError(f"{cls.reporter}={PUSHGATEWAY} without a random suffix needs {cls.job}")
+            _ = view.labels
+        return view

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from pudi.config.clustering_options import ClusteringOptions
-from pudi.config.memory import MergeMemory
 from pudi.config.option import Declare, Option, Scope, Status
+from pudi.config.read_options import MergeMemory
 from pudi.config.write_options import WriteOptions
 
 _harmless = Declare(Scope.WRITE, Status.HARMLESS)

@@ -1,4 +1,7 @@
-"""The options of locks, with Hudi's keys and defaults (LockConfiguration, HoodieLockConfig, StorageBasedLockConfig)."""
+"""The options of locks, and of the instant times that are made under them, with Hudi's keys and defaults.
+
+Sources: LockConfiguration, HoodieLockConfig, StorageBasedLockConfig, HoodieTimeGeneratorConfig of Apache Hudi 1.2.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ PREFER_WRITER = "PreferWriterConflictResolutionStrategy"
 _MARKERS = "org.apache.hudi.table.marker."
 _DIRECT = "SimpleDirectMarkerBasedDetectionStrategy"
 _IN_TRANSACTION = "SimpleTransactionDirectMarkerBasedDetectionStrategy"
+WAIT_TO_ADJUST_SKEW = "WAIT_TO_ADJUST_SKEW"
+_USUAL_SKEW_MS, _SKEW_IN_PROCESS_MS = 200, 1
 
 _option = Declare(Scope.WRITE)
 
@@ -217,3 +222,37 @@ class LockSettings(OptionsView):
                 f"{cls.validity_s}={view.validity_s} must be at least ten times {cls.renew_s}={view.renew_s}"
             )
         return view
+
+
+class TimeOptions(OptionsView):
+    """Options of instant times; `pudi.timeline.InstantTimes` makes them."""
+
+    __slots__ = ()
+
+    generator = _option(
+        "hoodie.time.generator.type",
+        f"Who makes the times of instants: {WAIT_TO_ADJUST_SKEW}, which waits as Hudi's writers do, or a name given to "
+        "`pudi.register_time_generator`. By default pudi makes them from its clock and the timeline, and doesn't wait: "
+        "see [times and clocks](concurrency.md#times-and-clocks).",
+        kind=str,
+    )
+    skew_ms = _option(
+        "hoodie.time.generator.max_expected_clock_skew_ms",
+        "Milliseconds by which the clocks of two writers may differ: a writer waits so long under the lock whenever it "
+        f"has made a time. 0 by default; with {WAIT_TO_ADJUST_SKEW} {_USUAL_SKEW_MS}, or {_SKEW_IN_PROCESS_MS} with "
+        "InProcessLockProvider, as in Hudi.",
+        kind=int,
+        minimum=0,
+    )
+
+    def wait_ms(self, *, in_process: bool) -> int:
+        """Return how long to wait after a time was made.
+
+        Args:
+            in_process: whether the lock provider is one for the threads of a process.
+        """
+        if self.skew_ms is not None:
+            return int(self.skew_ms)
+        if self.generator != WAIT_TO_ADJUST_SKEW:
+            return 0
+        return _SKEW_IN_PROCESS_MS if in_process else _USUAL_SKEW_MS

@@ -1,8 +1,11 @@
-"""The options of the metadata table, with Hudi's keys and defaults (HoodieMetadataConfig of 1.2)."""
+"""The options of the metadata table (HoodieMetadataConfig of 1.2), and the partitions that this release maintains."""
 
 from __future__ import annotations
 
-from pudi.config.option import Declare, OptionsView, Scope
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pudi.config.option import Declare, Option, Options, OptionsView, Scope, names_in
 
 _option = Declare(Scope.WRITE)
 
@@ -176,3 +179,51 @@ class MetadataOptions(OptionsView):
         default=5,
         minimum=2,
     )
+
+
+_KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
+_KEPT_BY_NAME = ["secondary_index_", "expr_index_"]
+"""Prefixes of the partitions of indexes that have names of their own."""
+_SWITCHES: Mapping[str, Option[Any]] = {
+    "column_stats": MetadataOptions.column_stats,
+    "partition_stats": MetadataOptions.column_stats,
+    "bloom_filters": MetadataOptions.bloom_filters,
+    "record_index": MetadataOptions.record_index,
+}
+"""Hudi's option of each partition that has one."""
+
+
+def metadata_switched_off(options: Options | None) -> bool:
+    """Return whether the user disabled the metadata table."""
+    return options is not None and options.explicit(MetadataOptions.enabled) is False
+
+
+def metadata_wanted(options: Options) -> bool:
+    """Return whether the user enabled the metadata table."""
+    return options.explicit(MetadataOptions.enabled) is True
+
+
+def metadata_dropped(options: Options | None, partitions: Iterable[str]) -> list[str]:
+    """Return the partitions that the user disabled: their option is false, given explicitly."""
+    if options is None:
+        return []
+    named = names_in(options[MetadataOptions.drop])
+    return [p for p in partitions if p in named or (p in _SWITCHES and options.explicit(_SWITCHES[p]) is False)]
+
+
+def maintain_partitions(name: str, *, is_named: bool) -> None:
+    """Accept tables whose metadata table has partitions of a further type.
+
+    Args:
+        name: the partition's name, or what names begin with.
+        is_named: whether it's the latter.
+    """
+    if is_named:
+        _KEPT_BY_NAME.append(name)
+    else:
+        _KEPT.add(name)
+
+
+def is_maintained(partition: str) -> bool:
+    """Return whether this release maintains a partition of the metadata table."""
+    return partition in _KEPT or partition.startswith(tuple(_KEPT_BY_NAME))

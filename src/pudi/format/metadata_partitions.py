@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pudi.config.metadata import maintain_partitions
+from pudi.config.metadata_options import maintain_partitions
 from pudi.errors import NotSupportedError
 
 FILES: Final = "files"

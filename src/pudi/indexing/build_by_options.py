@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection
 
 from pudi.client.meta_client import MetaClient
-from pudi.config import MetadataOptions, Options, metadata_by_default
+from pudi.config import MetadataOptions, Options
 from pudi.errors import ConflictError, PudiError
 from pudi.filegroup import StorageListing
 from pudi.format import INDEX_DEFS, METADATA_DIR
@@ -73,7 +73,7 @@ def build_for_new(meta: MetaClient, options: Options) -> None:
         options: the options of its creation. hoodie.metadata.enable=false means no metadata table,
             hoodie.metadata.index.column.stats.enable=false means that it only lists files.
     """
-    if not metadata_by_default(options):
+    if not options[MetadataOptions.enabled]:
         return
     try:
         with meta.lock:

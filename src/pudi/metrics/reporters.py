@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pudi.config import MetricsOptions
-from pudi.config.metrics_options import LOG, OPENTELEMETRY, PROMETHEUS
+from pudi.config.hook_options import LOG, OPENTELEMETRY, PROMETHEUS
 from pudi.context import Context
 from pudi.context.lazy import lazy_module
 from pudi.errors import SetupError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pudi.config import Options, TimeOptions, WriteOptions
+from pudi.config.lock_settings import WAIT_TO_ADJUST_SKEW
 from pudi.config.option import checked_name
-from pudi.config.time_options import WAIT_TO_ADJUST_SKEW
 from pudi.context import Clock
 from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableError, cause_text
 from pudi.format import TimelineZone

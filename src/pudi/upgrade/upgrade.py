@@ -31,7 +31,6 @@ from pudi.config import (
 )
 from pudi.config.option import Scope
 from pudi.config.table_options import MERGE_ON_READ, layout_of_version
-from pudi.config.version_change import describe_changes, with_version
 from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import StorageListing
 from pudi.format import Action, LogFileName, parse_data_file
@@ -62,6 +61,7 @@ from pudi.upgrade.upgrade_intent import (
     write_intent,
 )
 from pudi.upgrade.upgrade_old import bring_to_6, is_old, plan_first_step
+from pudi.upgrade.version_properties import describe_changes, with_version
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ from pudi.client.table_keys import key_generator
 from pudi.config import TableConfig
 from pudi.config.option import Value, names_in
 from pudi.config.table_options import OLD_VERSIONS
-from pudi.config.version_change import as_version_6, describe_changes
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import open_base_file
 from pudi.format import AUX_DIR, METADATA_DIR, Action, State
@@ -31,6 +30,7 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import delete_folder
 from pudi.timeline.instant import WRITE_ACTIONS
+from pudi.upgrade.version_properties import as_version_6, describe_changes
 
 _OLD_DEFAULT = "default"
 """The folder of records without a partition value before version 5 (DEPRECATED_DEFAULT_PARTITION_PATH)."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history
-from pudi.config import MetadataOptions, Options, column_stats_by_default, names_in
+from pudi.config import MetadataOptions, Options, names_in
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, stated_sizes
@@ -249,7 +249,7 @@ class ColumnStats(IndexKind):
 
     def is_default(self, options: Options) -> bool:
         """Whether Hudi's Spark writers would make the index of a new table."""
-        return column_stats_by_default(options)
+        return options[MetadataOptions.column_stats]
 
     def builder(self, work: Building) -> IndexBuilder:
         """See `ColumnStatsBuilder`."""
