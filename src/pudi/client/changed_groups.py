@@ -9,6 +9,7 @@ from posixpath import basename
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
@@ -50,7 +51,7 @@ def may_change_keys(written: CommitMetadata) -> bool:
 def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
     """Return how the keys of a table's slices are read."""
     schema = with_meta_fields(without_meta_fields(avro_to_arrow(meta.schema_json(timeline))))
-    return KeyReading(schema, merging_of(meta, timeline, timeline), history=read_history(meta, timeline, timeline))
+    return KeyReading(schema, merging_of(TableSnapshot(meta, timeline)), history=read_history(meta, timeline, timeline))
 
 
 def data_file(stat: WriteStat) -> BaseFile | LogFile | None:

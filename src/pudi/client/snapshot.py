@@ -20,13 +20,15 @@ class TableSnapshot:
 
     Attributes:
         meta: access to the table, the same for all its snapshots.
-        timeline: the active timeline, or the part of it that a reader sees.
+        timeline: the active timeline, with archived instants where a reader goes back to them.
         options: the options of the call; empty where none count.
+        part: the part of the timeline that a reader of an earlier state sees; None for all of it.
     """
 
     meta: MetaClient
     timeline: Timeline
     options: Options = field(default_factory=Options, repr=False)
+    part: Timeline | None = None
 
     @classmethod
     def load(cls, meta: MetaClient, options: Options | None = None) -> TableSnapshot:
@@ -39,7 +41,16 @@ class TableSnapshot:
 
     def at(self, timeline: Timeline) -> TableSnapshot:
         """Return the table at another timeline, with the same options."""
-        return self if timeline is self.timeline else replace(self, timeline=timeline)
+        return self if timeline is self.timeline else replace(self, timeline=timeline, part=None)
+
+    def seeing(self, part: Timeline) -> TableSnapshot:
+        """Return the same listing for a reader that sees a part of it: its schema and commits are those of the part."""
+        return replace(self, part=None if part is self.timeline else part)
+
+    @property
+    def seen(self) -> Timeline:
+        """The instants that a reader sees: all of the timeline, but for readers of an earlier state."""
+        return self.timeline if self.part is None else self.part
 
     @property
     def config(self) -> TableConfig:
@@ -58,28 +69,30 @@ class TableSnapshot:
         Raises:
             CorruptError: neither a commit nor the properties hold a schema, or a commit holds something else.
         """
-        return TableSchema(self.meta.schema_json(self.timeline))
+        return TableSchema(self.meta.schema_json(self.seen))
 
     @cached_property
     def schema_by_id(self) -> str | None:
         """The table's schema by ids as JSON text; None in a table without schema on read."""
-        return self.meta.schema_by_id(self.timeline)
+        return self.meta.schema_by_id(self.seen)
 
     @cached_property
     def commits(self) -> Sequence[Instant]:
-        """Completed commits in order of completion; in layout 1 of their requested times, see `Timeline.order`."""
-        return self.meta.commits_by_completion(self.timeline)
+        """Completed commits that a reader sees, by completion; in layout 1 by requested time, see `Timeline.order`."""
+        return self.meta.commits_by_completion(self.seen)
 
     def view(
         self,
         *,
-        seen: Timeline | None = None,
         archived_until: str | None = None,
+        opened: MetadataTable | None = None,
         sizes: bool = True,
         whole: bool | None = None,
     ) -> FileSystemView:
-        """Return the file slices as a reader sees them; arguments as of `MetaClient.view`."""
-        return self.meta.view(self.timeline, seen=seen, archived_until=archived_until, sizes=sizes, whole=whole)
+        """Return the file slices that a reader sees; arguments as of `MetaClient.view`."""
+        return self.meta.view(
+            self.timeline, seen=self.part, archived_until=archived_until, opened=opened, sizes=sizes, whole=whole
+        )
 
     def listing(self) -> FileListing:
         """Return the listing of the table's files; see `MetaClient.listing`."""

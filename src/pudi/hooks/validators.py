@@ -18,6 +18,7 @@ import pyarrow as pa
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient, OpenedMetadata
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import Option, ValidatorOptions
 from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
@@ -188,7 +189,7 @@ def _states(
 
     def rows(client: MetaClient, timeline: Timeline) -> TableRows:
         slices = tuple(client.view(timeline).slices_of(sorted(partitions)))
-        merging = merging_of(client, timeline, timeline) if slices else None
+        merging = merging_of(TableSnapshot(client, timeline)) if slices else None
         return engine.rows(meta.storage, replace(plan, slices=slices, merging=merging))
 
     return rows(meta, seen), rows(then, after)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile
@@ -234,7 +235,7 @@ def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> R
         meta_fields=True,
         populated=meta.config.populate_meta_fields,
         history=read_history(meta, timeline, timeline),
-        merging=merging_of(meta, timeline, timeline),
+        merging=merging_of(TableSnapshot(meta, timeline)),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.client import MetaClient, read_history
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.client.log_merging import merging_of_changes
 from pudi.context.lazy import lazy_module
 from pudi.engine.local.reader import read_changes
@@ -148,7 +148,7 @@ def change_feed(
         meta_fields=meta_fields,
         columns=_columns(columns, whole, meta.storage.root),
         where=None if where is None else bind_where(where, whole, meta.storage.root),
-        merging=merging_of_changes(meta, timeline, end),
+        merging=merging_of_changes(TableSnapshot(meta, timeline).seeing(end)),
         history=read_history(meta, end, timeline),
         keys=meta.virtual_keys,
         logged=logged,

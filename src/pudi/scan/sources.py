@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pudi.client import (
     MetaClient,
+    TableSnapshot,
     files_written,
     merging_of,
     read_history,
@@ -74,7 +75,7 @@ def snapshot_scan(
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
         history=read_history(meta, seen, timeline),
-        merging=None if read_optimized else merging_of(meta, timeline, seen, until=instant),
+        merging=None if read_optimized else merging_of(TableSnapshot(meta, timeline).seeing(seen), until=instant),
         limit=limit,
         keys=keys,
     )
@@ -161,7 +162,7 @@ def changes_scan(
         populated=True,
         commit_times=commit_times,
         history=read_history(meta, end, timeline),
-        merging=merging_of(meta, timeline, end, among=commit_times if late else None),
+        merging=merging_of(TableSnapshot(meta, timeline).seeing(end), among=commit_times if late else None),
     )
     by_index = skipper(meta, timeline, end, options or Options())
     shown = end.shown(timeline.pending)

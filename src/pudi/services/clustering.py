@@ -19,6 +19,7 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import file_options, writable_schema
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.heartbeats import living_writes
@@ -314,7 +315,7 @@ class ClusteringRun(WritingRun):
         meta, timeline = self.target.meta, self.timeline
         seen = timeline.until(self.lease.instant.requested)  # readers take files to have the columns of their instant
         schema = TableSchema(meta.schema_json(seen))
-        merging = merging_of(meta, timeline, timeline) or Merging(
+        merging = merging_of(TableSnapshot(meta, timeline)) or Merging(
             MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
         )
         return CompactSpec(

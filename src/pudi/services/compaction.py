@@ -20,6 +20,7 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import change_logging, file_options
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
@@ -101,7 +102,7 @@ class Compaction(PlannedService):
         if target.is_metadata:
             return
         timeline = target.load_timeline()
-        assert merging_of(target.meta, timeline, timeline) is not None
+        assert merging_of(TableSnapshot(target.meta, timeline)) is not None
         if target.meta.store.rules.logs_name_their_slice:
             repair(target.meta, target.write_options)
 
@@ -275,7 +276,7 @@ class CompactionRun(WritingRun):
 
     def _data_job(self) -> Callable[[int, CompactionOperation, Mapping[str, int]], FileJob]:
         meta, options = self.target.meta, self.target.options
-        merging = merging_of(meta, self.timeline, self.timeline)
+        merging = merging_of(TableSnapshot(meta, self.timeline))
         assert merging is not None
         seen = self.timeline.until(self.lease.instant.requested)  # readers take files to have their instant's columns
         schema = TableSchema(meta.schema_json(seen))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions
 from pudi.errors import NotSupportedError
@@ -119,7 +120,7 @@ class _BlockCount:
     timeline: Timeline
 
     def __call__(self, file_slice: FileSlice) -> int:
-        merging = merging_of(self.meta, self.timeline, self.timeline)
+        merging = merging_of(TableSnapshot(self.meta, self.timeline))
         assert merging is not None
         blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
         return 0 if any(block.is_partial for block in blocks) else len(blocks)

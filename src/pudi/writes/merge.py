@@ -15,6 +15,7 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.retry import Retries
 from pudi.config import Options, WriteOptions, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
@@ -265,7 +266,7 @@ class _Binder:
             meta_fields=False,
             populated=meta.merges_on_read or generates,  # log files are merged by record key
             history=read_history(meta, timeline, timeline),
-            merging=merging_of(meta, timeline, timeline),
+            merging=merging_of(TableSnapshot(meta, timeline)),
         )
         read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
         matched, not_matched, unsourced = map(tuple, bound.values())

@@ -13,6 +13,7 @@ from pudi.client.hash_rings import make_rings
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import SERVICE_OPERATIONS
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import combines, sizing
 from pudi.concurrency import TimelineBehindError
 from pudi.config import IndexOptions, Options, WriteOptions
@@ -238,7 +239,7 @@ def planned_again(write: WriteSnapshot) -> Iterator[None]:
 
 
 def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:
-    merging = merging_of(write.meta, write.timeline, write.timeline) if write.is_global else None
+    merging = merging_of(TableSnapshot(write.meta, write.timeline)) if write.is_global else None
     return KeySearch(
         index=index,
         operation=write.operation,

@@ -19,6 +19,7 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition, not_yet_dropped, partition_paths
 from pudi.client.result import CommitResult
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
 from pudi.config import Options, WriteOptions
@@ -213,7 +214,7 @@ def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> li
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         by_partition.setdefault(file_slice.partition, []).append(file_slice)
-    merging = merging_of(meta, timeline, timeline)
+    merging = merging_of(TableSnapshot(meta, timeline))
     wanted = tuple(columns(bound))
     read = ReadPlan(write.table, with_meta_fields(schema), wanted, history=write.history, merging=merging)
     reader = SliceReader(meta.storage, read)

@@ -19,6 +19,7 @@ from pudi.client.log_merging import merging_of_deletes
 from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.client.schema_history import read_history
 from pudi.client.single_key import names_single_key
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import check_generated, key_generator
 from pudi.client.write_settings import (
     change_logging,
@@ -351,7 +352,7 @@ def _spec(write: WriteSnapshot, placed: Placement, requested: str) -> WriteSpec:
         files=file_options(meta, options, columns.names),
         logs=write.logs,
         stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
-        deleted=merging_of_deletes(meta, write.timeline, write.operation),
+        deleted=merging_of_deletes(TableSnapshot(meta, write.timeline), write.operation),
         staging=tuple(staging),
         changes=change_logging(meta, options, write.schema_after),
         event_time=event_time_column(meta, options, columns),

@@ -9,6 +9,7 @@ from typing import Any
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
 from pudi.config import Options, WriteOptions
@@ -118,7 +119,7 @@ def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | No
         meta_fields=True,
         populated=True,
         history=write.history,
-        merging=merging_of(meta, timeline, timeline),
+        merging=merging_of(TableSnapshot(meta, timeline)),
     )
     fixed = (*config.record_key_fields, *config.partition_fields)
     bound = None if values is None else bind_assignments(values, schema, schema, root, fixed)

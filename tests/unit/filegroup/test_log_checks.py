@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.client import MetaClient, merging_of
+from pudi.client import MetaClient, TableSnapshot, merging_of
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSlice, read_log_blocks
@@ -70,7 +70,7 @@ def slices_of(path: str, *, metadata: bool) -> list[Read]:
     options = {} if metadata else {"hoodie.metadata.enable": "false"}
     meta = MetaClient.open(path, None, options)
     timeline = meta.store.load()
-    merging = merging_of(meta, timeline, timeline)
+    merging = merging_of(TableSnapshot(meta, timeline))
     assert merging is not None
     found = [each for each in meta.view(timeline).all_slices() if each.logs]
     schema = with_meta_fields(meta.schema(timeline))
