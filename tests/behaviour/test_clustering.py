@@ -21,7 +21,7 @@ from pudi.client import MetaClient
 from pudi.config import ClusteringOptions, resolve
 from pudi.format import TIMELINE_DIR, Action, State
 from pudi.format.plans import SORT_AND_SIZE, decode_clustering_plan, encode_clustering_plan
-from pudi.plan.clustering import chosen_partitions
+from pudi.services.clustering_plan import chosen_partitions
 from support.engines import Engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable

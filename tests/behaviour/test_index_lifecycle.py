@@ -21,7 +21,7 @@ from pudi.indexes.expression_index import ExpressionIndexBuilder
 from pudi.indexes.record_index import RecordIndexBuilder
 from pudi.indexes.secondary_index import SecondaryIndexBuilder
 from pudi.metadata_write.client import open_metadata
-from pudi.plan.compaction import operation_of
+from pudi.services.compaction_plan import operation_of
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records, timeline_of
 from support.record_index import assert_record_index

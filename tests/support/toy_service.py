@@ -17,7 +17,7 @@ from pudi.format import (
     WriteStat,
     encode_compaction_plan,
 )
-from pudi.plan.compaction import operation_of
+from pudi.services.compaction_plan import operation_of
 from pudi.services.service import Inline, PlannedService, WritingRun
 from pudi.services.target import ServiceTarget
 from pudi.task import FileResult

@@ -50,9 +50,9 @@ from pudi.format.plans import (
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Merging
-from pudi.plan.clustering import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.plan.curves import check_sortable
 from pudi.schema import TableSchema, avro_to_arrow
+from pudi.services.clustering_plan import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.services.failures import groups_aside
 from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.services.service import Inline, Need, PlannedService, TableService, WritingRun

@@ -44,9 +44,9 @@ from pudi.format import (
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
-from pudi.plan.compaction import is_due, plan_compaction
 from pudi.schema import TableSchema, avro_to_arrow
 from pudi.services.backlog import compaction_backlog
+from pudi.services.compaction_plan import is_due, plan_compaction
 from pudi.services.failures import groups_aside
 from pudi.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.services.target import ServiceTarget, free_time

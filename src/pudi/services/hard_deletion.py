@@ -14,10 +14,10 @@ from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
 from pudi.format import Action, encode_compaction_plan
 from pudi.format.clean import CleanPlan, encode_clean_plan
-from pudi.plan.compaction import plan_compaction
 from pudi.services.clean import Clean
 from pudi.services.clean_plan import plan_clean, savepointed_names
 from pudi.services.compaction import Compaction
+from pudi.services.compaction_plan import plan_compaction
 from pudi.services.target import ServiceTarget, clean_to
 from pudi.timeline import Timeline
 

@@ -12,7 +12,6 @@ from pudi.config import CompactionOptions
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, read_log_blocks
 from pudi.format import Action, State, encode_compaction_plan
-from pudi.plan.compaction import is_log_compaction_due, plan_log_compaction
 from pudi.services.compaction import (
     LEFT_TO_WRITES,
     OPERATIONS,
@@ -23,6 +22,7 @@ from pudi.services.compaction import (
     is_write_pending,
     may_roll_back,
 )
+from pudi.services.compaction_plan import is_log_compaction_due, plan_log_compaction
 from pudi.services.service import Inline, Need, TableService
 from pudi.services.target import ServiceTarget
 from pudi.task.late_keys import late_logs

@@ -19,7 +19,7 @@ from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSu
 from pudi.filegroup import FileSlice
 from pudi.format import CONSISTENT_HASHING_DIR
 from pudi.format.plans import ClusteringGroup, ClusteringPlan
-from pudi.plan.clustering import GroupChange, Resizing, plan_resizing
+from pudi.services.clustering_plan import GroupChange, Resizing, plan_resizing
 from pudi.services.target import ServiceTarget
 from pudi.tagging import ConsistentBuckets
 from pudi.timeline import Instant, Timeline

@@ -16,7 +16,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, State
 from pudi.format.hashing import ChildNode, NodeTag, Ring, decode_children, encode_children
 from pudi.format.plans import ClusteringGroup, ClusteringPlan, group_sizes
-from pudi.plan.compaction import operation_of
+from pudi.services.compaction_plan import operation_of
 from pudi.timeline import Instant, Timeline
 
 _HOURS = 24

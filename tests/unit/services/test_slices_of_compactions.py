@@ -12,7 +12,7 @@ from pudi.config import CompactionOptions, resolve
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import BaseFileName, LogFileName
-from pudi.plan.compaction import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
+from pudi.services.compaction_plan import is_due, is_log_compaction_due, plan_compaction, plan_log_compaction
 from pudi.timeline import Timeline
 
 MIB = 1 << 20
