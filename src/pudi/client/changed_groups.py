@@ -11,7 +11,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import BaseFile, FileSlice, LogFile
-from pudi.format import CommitMetadata, WriteStat, parse_base_file, parse_log_file
+from pudi.format import CommitMetadata, FileGroupId, WriteStat, parse_base_file, parse_log_file
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task.index_keys import KeyReading
 from pudi.timeline import Timeline
@@ -39,6 +39,11 @@ class ChangedGroup:
     before: FileSlice | None
     after: FileSlice | None
     logs: tuple[LogFile, ...] = ()
+
+    @property
+    def id(self) -> FileGroupId:
+        """The file group's id: its partition and its own id."""
+        return FileGroupId(self.partition, self.file_id)
 
 
 def may_change_keys(written: CommitMetadata) -> bool:
@@ -79,27 +84,23 @@ def changed_groups(
         counts: whether a file may change index entries.
         asks_before: whether the slice before a file is needed; if so, its partition is listed.
     """
-    groups: dict[tuple[str, str], list[WriteStat]] = {}
+    groups: dict[FileGroupId, list[WriteStat]] = {}
     for partition, stats in written.partition_to_write_stats.items():
         for stat in stats:
             if stat.path and stat.file_id and counts(stat):
-                groups.setdefault((partition, stat.file_id), []).append(stat)
-    replaced = written.partition_to_replace_file_ids or {}
-    gone = {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
-    listed = {partition for (partition, _), stats in groups.items() if any(map(asks_before, stats))}
-    listed |= {partition for partition, _ in gone}
+                groups.setdefault(FileGroupId(partition, stat.file_id), []).append(stat)
+    gone = written.replaced_groups
+    listed = {group.partition for group, stats in groups.items() if any(map(asks_before, stats))}
+    listed |= {group.partition for group in gone}
     slices = meta.view(timeline).slices_of(sorted(listed)) if listed else ()
-    before = {(each.partition, each.file_id): each for each in slices}
-    for (partition, file_id), of_group in groups.items():
+    before = {each.group: each for each in slices}
+    for group, of_group in groups.items():
         files = [file for stat in of_group if (file := data_file(stat)) is not None]
-        older = before.get((partition, file_id))
+        older = before.get(group)
         base = next((file for file in reversed(files) if isinstance(file, BaseFile)), None)
         logs = tuple(file for file in files if isinstance(file, LogFile)) if base is None else ()
-        if base is not None:
-            after = FileSlice(partition, file_id, base)
-        else:
-            after = (older or FileSlice(partition, file_id, None)).with_logs(logs)
-        yield ChangedGroup(partition, file_id, tuple(of_group), older, after, logs)
-    for partition, file_id in sorted(gone):
-        if (partition, file_id) in before:
-            yield ChangedGroup(partition, file_id, (), before[partition, file_id], None)
+        after = (older or FileSlice(*group, None)).with_logs(logs) if base is None else FileSlice(*group, base)
+        yield ChangedGroup(*group, tuple(of_group), older, after, logs)
+    for group in sorted(gone):
+        if group in before:
+            yield ChangedGroup(*group, (), before[group], None)

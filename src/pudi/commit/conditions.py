@@ -48,7 +48,7 @@ def planned(plan: WritePlan, scope: KeyScope | None, reads: Reads | None) -> Tou
         scope: where a key is in one file group.
         reads: the partitions that the write reads.
     """
-    known = frozenset((task.partition, task.file_id) for task in plan.tasks if task.location is not None)
+    known = frozenset(task.group for task in plan.tasks if task.location is not None)
     return Touched(known, frozenset(route.partition for route in plan.routes), scope, reads)
 
 

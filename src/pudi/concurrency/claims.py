@@ -16,10 +16,9 @@ from posixpath import basename
 from typing import Any
 
 from pudi.concurrency.heartbeats import is_dead, process_facts, sign_off, sign_on
-from pudi.concurrency.touched import Group
 from pudi.context import Context, Storage, Timer
 from pudi.errors import BlockedError, CorruptError, NotFoundError, PudiError
-from pudi.format import CLAIMS_DIR, MaxBytes
+from pudi.format import CLAIMS_DIR, FileGroupId, MaxBytes
 from pudi.storage import is_near
 
 _log = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class Claimed:
         all: whether it claims the whole table.
     """
 
-    groups: frozenset[Group] = frozenset()
+    groups: frozenset[FileGroupId] = frozenset()
     partitions: frozenset[str] = frozenset()
     inserts: frozenset[str] = frozenset()
     all: bool = False
@@ -83,7 +82,7 @@ class Claimed:
             stored = json.loads(content)
             if stored.get("all") is True:
                 return cls(all=True)
-            groups = frozenset((str(partition), str(file_id)) for partition, file_id in stored["groups"])
+            groups = frozenset(FileGroupId(str(partition), str(file_id)) for partition, file_id in stored["groups"])
             partitions, inserts = (frozenset(map(str, stored[name])) for name in ("partitions", "inserts"))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return cls()

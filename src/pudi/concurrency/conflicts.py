@@ -13,21 +13,18 @@ from typing import TypeAlias
 from pudi.concurrency.touched import (
     CLUSTER,
     COMPACT,
-    Group,
     KeyScope,
     Reads,
     Touched,
     compacted_groups,
     contradicted_clusterings,
-    groups_of,
     insert_partitions,
     owned,
     refuse_contradicted,
-    replaced_groups,
 )
 from pudi.concurrency.unchanged import Unchanged
 from pudi.errors import BlockedError, ConflictError
-from pudi.format import Action, CommitMetadata, State, parse_log_file
+from pudi.format import Action, CommitMetadata, FileGroupId, State, parse_log_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 READS = "pudi.reads"
@@ -42,7 +39,7 @@ class NonBlocking:
         unfound: buckets in which deletes found no file group, by partition path and name.
     """
 
-    unfound: frozenset[Group] = frozenset()
+    unfound: frozenset[tuple[str, str]] = frozenset()
 
     def contradiction(
         self, own: Instant, written: CommitMetadata, other: Instant, theirs: CommitMetadata
@@ -58,8 +55,8 @@ class NonBlocking:
             other: the other instant.
             theirs: what it wrote and replaced.
         """
-        mine, groups = groups_of(written), groups_of(theirs)
-        gone = mine & replaced_groups(theirs)
+        mine, groups = written.written_groups, theirs.written_groups
+        gone = mine & theirs.replaced_groups
         if gone:
             return f"replaced file group {min(gone)[1]} of partition {min(gone)[0]!r}"
         elsewhere = owned(mine, KeyScope.BUCKET) & owned(groups - mine, KeyScope.BUCKET)
@@ -150,16 +147,16 @@ class ConflictCheck:
         known = {i.requested for i in self.seen.commits}
         return [i for i in now.commits if i.requested not in known and i.requested != self.own.requested]
 
-    def contradicted(self, now: Timeline) -> Iterator[tuple[Instant, Group]]:
+    def contradicted(self, now: Timeline) -> Iterator[tuple[Instant, FileGroupId]]:
         """Yield the pending clusterings on file groups that the write touched, as `contradicted_clusterings`."""
-        return contradicted_clusterings(self.store, now, _touched(self.written))
+        return contradicted_clusterings(self.store, now, self.written.touched_groups)
 
     def check_groups(self, now: Timeline, completed: Completed) -> None:
         """Refuse what another write also wrote or replaced: a file group, or a bucket."""
         del now
-        mine = owned(_touched(self.written), self.keys_unique)
+        mine = owned(self.written.touched_groups, self.keys_unique)
         for other, theirs in _writes(completed) if self.nonblocking is None else ():
-            both = mine & owned(_touched(theirs), self.keys_unique)
+            both = mine & owned(theirs.touched_groups, self.keys_unique)
             if both:
                 raise self._meanwhile(other, f"also wrote file group {min(both)[1]} of partition {min(both)[0]!r}")
 
@@ -189,7 +186,7 @@ class ConflictCheck:
         """Refuse what was computed from partitions that another write changed: each could miss the other's records."""
         del now
         for other, theirs in _writes(completed) if self.reads is not None else ():
-            changed = set() if theirs.operation_type == CLUSTER else {p for p, _ in _touched(theirs)}
+            changed = set() if theirs.operation_type == CLUSTER else {p for p, _ in theirs.touched_groups}
             read = self.reads(sorted(changed)) if self.reads is not None and changed else ()
             if read:
                 raise self._meanwhile(other, f"changed partition {min(read)!r}, which this write read")
@@ -228,17 +225,17 @@ class ConflictCheck:
             if theirs.operation_type != COMPACT:
                 continue
             early = (other.completion or self.own.requested) < self.own.requested and self.keys_unique not in buckets
-            if early and not now.rules.logs_name_their_slice and groups_of(theirs) & _appended(self.written).keys():
+            if early and not now.rules.logs_name_their_slice and theirs.written_groups & _appended(self.written).keys():
                 raise TimelineBehindError(
                     f"compaction {other.requested} completed after this write was planned and before its instant was "
                     f"requested; {_ADVICE}",
                     table=self.store.storage.root,
                     instant=self.own.requested,
                 )
-            mine = replaced_groups(self.written) | _rebased(self.written)
+            mine = self.written.replaced_groups | _rebased(self.written)
             if now.rules.logs_name_their_slice:
                 mine |= {group for group, base in _appended(self.written).items() if base < other.requested}
-            both = mine & groups_of(theirs)
+            both = mine & theirs.written_groups
             if both:
                 partition, file_id = min(both)
                 raise self._conflict(
@@ -378,32 +375,28 @@ def conflict_table() -> str:
     return "\n".join(("| other action | conflict, if | Hudi |", "|---|---|---|", *rows)) + "\n"
 
 
-def _touched(metadata: CommitMetadata) -> set[Group]:
-    return groups_of(metadata) | replaced_groups(metadata)
-
-
 def _writes(completed: Completed) -> Iterator[tuple[Instant, CommitMetadata]]:
     """The commits that aren't compactions, which keep all records."""
     return ((other, theirs) for other, theirs in completed if theirs.operation_type != COMPACT)
 
 
-def _rebased(metadata: CommitMetadata) -> set[Group]:
+def _rebased(metadata: CommitMetadata) -> set[FileGroupId]:
     """File groups to which base files were added."""
     return {
-        (partition, stat.file_id or "")
+        FileGroupId(partition, stat.file_id or "")
         for partition, stats in metadata.partition_to_write_stats.items()
         for stat in stats
         if parse_log_file(basename(stat.path or "")) is None
     }
 
 
-def _appended(metadata: CommitMetadata) -> dict[Group, str]:
+def _appended(metadata: CommitMetadata) -> dict[FileGroupId, str]:
     """File groups to which log files were added, with the least instant that these bear."""
-    found: dict[Group, str] = {}
+    found: dict[FileGroupId, str] = {}
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
             log = parse_log_file(basename(stat.path or ""))
             if log is not None and not log.cdc:
-                group = partition, stat.file_id or ""
+                group = FileGroupId(partition, stat.file_id or "")
                 found[group] = min(found.get(group, log.instant), log.instant)
     return found

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from pudi.errors import BlockedError, CorruptError, NotFoundError
 from pudi.filegroup import compaction_plan
-from pudi.format import Action, CommitMetadata, State, bucket_of_file_id, decode_requested_replace_metadata
+from pudi.format import Action, CommitMetadata, FileGroupId, State, bucket_of_file_id, decode_requested_replace_metadata
 from pudi.format.instants import ROLLED_BACK
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -18,9 +18,6 @@ COMPACT = "COMPACT"
 """The operation of a compaction, which keeps the records of file groups unchanged."""
 CLUSTER = "CLUSTER"
 """The operation of a clustering, which puts the same records into other file groups."""
-
-Group: TypeAlias = tuple[str, str]
-"""Partition path and file id."""
 
 Reads: TypeAlias = Callable[[Collection[str]], Collection[str]]
 """Selects of given partitions those that a write read, or would have read if they existed."""
@@ -48,7 +45,7 @@ class Touched:
         reads: which partitions it reads; None for none.
     """
 
-    groups: frozenset[Group]
+    groups: frozenset[FileGroupId]
     inserts: frozenset[str]
     scope: KeyScope | None
     reads: Reads | None = None
@@ -56,24 +53,13 @@ class Touched:
     @classmethod
     def of(cls, written: CommitMetadata, scope: KeyScope | None, reads: Reads | None) -> Touched:
         """Return the changes that a commit made."""
-        groups = frozenset(groups_of(written) | replaced_groups(written))
+        groups = frozenset(written.touched_groups)
         return cls(groups, frozenset(insert_partitions(written)), scope, reads)
 
     @property
     def partitions(self) -> set[str]:
         """Partitions that it writes to."""
         return {partition for partition, _ in self.groups} | self.inserts
-
-
-def groups_of(metadata: CommitMetadata) -> set[Group]:
-    """File groups that a commit wrote."""
-    return {(p, s.file_id or "") for p, stats in metadata.partition_to_write_stats.items() for s in stats}
-
-
-def replaced_groups(metadata: CommitMetadata) -> set[Group]:
-    """File groups that a commit took out of the table."""
-    replaced = metadata.partition_to_replace_file_ids or {}
-    return {(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
 
 
 def insert_partitions(metadata: CommitMetadata) -> set[str]:
@@ -83,19 +69,19 @@ def insert_partitions(metadata: CommitMetadata) -> set[str]:
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
 
-def owned(groups: Collection[Group], scope: KeyScope | None) -> set[Group]:
-    """Return what no concurrent commit may write: file groups, or the buckets of a bucket table."""
+def owned(groups: Collection[FileGroupId], scope: KeyScope | None) -> set[tuple[str, str]]:
+    """Return what no concurrent commit may write: file groups, or the buckets of a bucket table, by partition."""
     if scope is not KeyScope.BUCKET:
         return set(groups)
     return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
 
 
-def compacted_groups(store: TimelineStore, instant: Instant) -> set[Group]:
+def compacted_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]:
     """The file groups of a pending compaction or log compaction; raises as `compaction_plan`."""
     return {operation.group for operation in compaction_plan(store, instant).operations}
 
 
-def clustered_groups(store: TimelineStore, instant: Instant) -> set[Group]:
+def clustered_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]:
     """The file groups of a pending clustering.
 
     Raises:
@@ -105,7 +91,7 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[Group]:
     plan = decode_requested_replace_metadata(store.read(instant, State.REQUESTED), path=path).clustering_plan
     try:
         return {
-            (s["partitionPath"] or "", s["fileId"])
+            FileGroupId(s["partitionPath"] or "", s["fileId"])
             for group in (plan or {}).get("inputGroups") or ()
             for s in group["slices"] or ()
         }
@@ -114,8 +100,8 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[Group]:
 
 
 def contradicted_clusterings(
-    store: TimelineStore, timeline: Timeline, groups: Collection[Group]
-) -> Iterator[tuple[Instant, Group]]:
+    store: TimelineStore, timeline: Timeline, groups: Collection[FileGroupId]
+) -> Iterator[tuple[Instant, FileGroupId]]:
     """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
 
     A plan that another process has dropped since the timeline was loaded contradicts nothing.
@@ -141,7 +127,7 @@ def contradicted_clusterings(
             yield instant, min(both)
 
 
-def refuse_contradicted(store: TimelineStore, clustering: Instant, group: Group, own: str | None) -> BlockedError:
+def refuse_contradicted(store: TimelineStore, clustering: Instant, group: FileGroupId, own: str | None) -> BlockedError:
     """Return the error for a write to a file group of a pending clustering.
 
     Args:
@@ -160,16 +146,16 @@ def refuse_contradicted(store: TimelineStore, clustering: Instant, group: Group,
     )
 
 
-def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[Group]:
+def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[FileGroupId]:
     """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
-    found: set[Group] = set()
+    found: set[FileGroupId] = set()
     for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
         with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
             found |= clustered_groups(store, instant)
     return frozenset(found)
 
 
-def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[Group]:
+def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[FileGroupId]:
     """File groups that a plan must leave out: those of pending compactions and clusterings.
 
     Args:
@@ -181,7 +167,7 @@ def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bo
         CorruptError: a plan can't be read.
     """
     actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
-    groups: set[Group] = set()
+    groups: set[FileGroupId] = set()
     for action in actions:
         for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
             groups |= compacted_groups(store, instant)

@@ -15,13 +15,11 @@ from pudi.concurrency.touched import (
     COMPACT,
     KeyScope,
     Touched,
-    groups_of,
     insert_partitions,
     owned,
-    replaced_groups,
 )
 from pudi.errors import ChangedSinceError
-from pudi.format import Action, CommitMetadata
+from pudi.format import Action, CommitMetadata, FileGroupId
 from pudi.timeline import Instant, Timeline, TimelineStore
 from pudi.timeline.instant import WRITE_ACTIONS
 
@@ -37,13 +35,13 @@ class _Commit:
     done: CommitMetadata
 
     @property
-    def groups(self) -> set[tuple[str, str]]:
-        return groups_of(self.done) | replaced_groups(self.done)
+    def groups(self) -> set[FileGroupId]:
+        return self.done.touched_groups
 
     @property
     def replaced(self) -> set[str]:
         """Partitions that file groups were taken out of."""
-        return {partition for partition, _ in replaced_groups(self.done)}
+        return {partition for partition, _ in self.done.replaced_groups}
 
     @property
     def keys(self) -> set[str]:

@@ -16,8 +16,8 @@ from typing import TypeVar
 from pudi.context import Storage
 from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
 from pudi.filegroup.slices import FileSlice
-from pudi.filegroup.stated_files import Group, replaced_since
-from pudi.format import Action, BaseFileName, State, parse_data_file
+from pudi.filegroup.stated_files import replaced_since
+from pudi.format import Action, BaseFileName, FileGroupId, State, parse_data_file
 from pudi.format.clean import decode_clean_plan
 from pudi.timeline import Instant, Timeline, TimelinePlace, TimelineStore
 
@@ -172,9 +172,9 @@ def check_overtaken(
     now: Timeline,
     slices: Sequence[FileSlice],
     sees: Callable[[str], bool],
-    replaced: Collection[Group],
+    replaced: Collection[FileGroupId],
     partitions: Collection[str] | None = None,
-    groups: Collection[Group] | None = None,
+    groups: Collection[FileGroupId] | None = None,
 ) -> None:
     """Refuse slices that lack a file which a clean or a rollback has deleted since their timeline was loaded.
 
@@ -200,12 +200,12 @@ def check_overtaken(
                 table=store.storage.root,
                 instant=each.requested,
             )
-    found = {(each.partition, each.file_id): each for each in slices}
+    found = {each.group: each for each in slices}
     for clean, partition, name in _deleted(store, timeline, now):
         parsed = parse_data_file(name)
         if parsed is None or (partitions is not None and partition not in partitions):
             continue
-        group = (partition, parsed.file_id)
+        group = FileGroupId(partition, parsed.file_id)
         if group in replaced or not sees(parsed.instant) or (groups is not None and group not in groups):
             continue
         left = found.get(group)

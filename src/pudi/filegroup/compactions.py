@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pudi.errors import CorruptError, NotFoundError
-from pudi.format import Action, CompactionPlan, State, decode_compaction_plan
+from pudi.format import Action, CompactionPlan, FileGroupId, State, decode_compaction_plan
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 
@@ -18,7 +18,7 @@ def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
     return decode_compaction_plan(store.read(instant, State.REQUESTED), path=path)
 
 
-def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str, str], str]:
+def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[FileGroupId, str]:
     """Return the requested time of each file group's pending compaction, by partition path and file id.
 
     Below version 8 this is the base instant that writers put into log file names: the slice that the compaction will
@@ -36,13 +36,13 @@ def compacting_since(store: TimelineStore, timeline: Timeline) -> dict[tuple[str
 
 def known_compactions(
     store: TimelineStore, timeline: Timeline
-) -> tuple[dict[tuple[str, str], str], dict[str, CorruptError]]:
+) -> tuple[dict[FileGroupId, str], dict[str, CorruptError]]:
     """Return what `compacting_since` returns, and the errors of plans that can't be read, by requested time.
 
     Readers need no plan: the instants in names of log files say that they belong to the slice before a pending one.
     Hudi's readers fail (CompactionUtils.getAllPendingCompactionOperations).
     """
-    found: dict[tuple[str, str], str] = {}
+    found: dict[FileGroupId, str] = {}
     unreadable: dict[str, CorruptError] = {}
     for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
         try:

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from pudi.context import Storage
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup.markers import Markers
-from pudi.format import parse_data_file
+from pudi.format import FileGroupId, parse_data_file
 from pudi.timeline import TimelinePlace
 
 _SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
 
 
-def marked_groups(storage: Storage, instant: str) -> set[tuple[str, str]]:
+def marked_groups(storage: Storage, instant: str) -> set[FileGroupId]:
     """File groups that a write has marked, by partition and file id; none if its markers can't be read."""
     paths: list[str] = []
     with suppress(CorruptError, NotFoundError, NotSupportedError):  # what is wrong with them its commit tells
         paths = Markers(storage, instant).all_files()
     split = (path.rpartition("/") for path in paths)
     parsed = ((folder, parse_data_file(name)) for folder, _, name in split)
-    return {(folder, name.file_id) for folder, name in parsed if name is not None}
+    return {FileGroupId(folder, name.file_id) for folder, name in parsed if name is not None}
 
 
 @dataclass(frozen=True, slots=True)

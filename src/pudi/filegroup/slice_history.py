@@ -9,7 +9,7 @@ from posixpath import basename
 from pudi.context import FileInfo
 from pudi.errors import NotFoundError
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
-from pudi.format import BaseFileName, LogFileName, WriteStat, is_instant_time, parse_data_file
+from pudi.format import BaseFileName, FileGroupId, LogFileName, WriteStat, is_instant_time, parse_data_file
 from pudi.timeline import Instant, Timeline
 
 
@@ -41,6 +41,11 @@ class FileGroup:
     partition: str
     file_id: str
     slices: tuple[SliceFiles, ...]
+
+    @property
+    def id(self) -> FileGroupId:
+        """The file group's id: its partition and its own id."""
+        return FileGroupId(self.partition, self.file_id)
 
 
 def file_groups(
@@ -95,10 +100,6 @@ def _time(name: LogFileName, done: Callable[[str], str], logs_name_their_slice: 
     return name.instant if logs_name_their_slice else done(name.instant)
 
 
-Group = tuple[str, str]
-"""A file group: partition path and file id."""
-
-
 @dataclass(frozen=True, slots=True)
 class PastSlices:
     """Finds file slices as readers saw them just before a commit.
@@ -117,8 +118,8 @@ class PastSlices:
     files: Mapping[str, FileInfo]
     archived: Callable[[str], str | None]
     states: bool
-    _bases: dict[Group, dict[str, BaseFile]] = field(default_factory=dict)
-    _logs: dict[Group, dict[str, LogFile]] = field(default_factory=dict)
+    _bases: dict[FileGroupId, dict[str, BaseFile]] = field(default_factory=dict)
+    _logs: dict[FileGroupId, dict[str, LogFile]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -156,7 +157,7 @@ class PastSlices:
     def _add(self, partition: str, info: FileInfo, parsed: BaseFileName | LogFileName | None) -> None:
         if parsed is None:
             return
-        group = (partition, parsed.file_id)
+        group = FileGroupId(partition, parsed.file_id)
         info = self.files.get(info.path, info)
         if isinstance(parsed, BaseFileName):
             base = BaseFile.of(partition, info)
@@ -167,7 +168,7 @@ class PastSlices:
             if log is not None:
                 self._logs.setdefault(group, {})[log.path] = log
 
-    def before(self, group: Group, instant: Instant) -> FileSlice | None:
+    def before(self, group: FileGroupId, instant: Instant) -> FileSlice | None:
         """Return the slice of a file group that readers saw just before a commit completed; None for a new group.
 
         Raises:
@@ -184,7 +185,7 @@ class PastSlices:
             self.check_there(path, instant)
         return FileSlice(*group, base, tuple(logs))
 
-    def _logs_over(self, group: Group, base: BaseFile | None, limit: str) -> list[LogFile]:
+    def _logs_over(self, group: FileGroupId, base: BaseFile | None, limit: str) -> list[LogFile]:
         """Return the log files over a base file; see `FileSystemView`."""
         found = self._logs.get(group, {}).values()
         if self.timeline.rules.logs_name_their_slice:  # their blocks tell which of them count
@@ -198,7 +199,7 @@ class PastSlices:
             and (base is None or log.instant >= base.instant or order >= base.instant)
         ]
 
-    def base_at(self, group: Group, requested: str | None, instant: Instant) -> BaseFile:
+    def base_at(self, group: FileGroupId, requested: str | None, instant: Instant) -> BaseFile:
         """Return the base file that a commit replaced.
 
         Args:

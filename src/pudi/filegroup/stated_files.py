@@ -13,12 +13,9 @@ from posixpath import basename
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup.slices import FileSlice
-from pudi.format import PARTITION_METADATA, Action, LogFileName, WriteStat, parse_data_file
+from pudi.format import PARTITION_METADATA, Action, FileGroupId, LogFileName, WriteStat, parse_data_file
 from pudi.storage import local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
-
-Group = tuple[str, str]
-"""A file group: partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +89,9 @@ def check_stated(
     store: TimelineStore,
     seen: Timeline,
     slices: Sequence[FileSlice],
-    replaced: Collection[Group],
+    replaced: Collection[FileGroupId],
     partitions: Collection[str] | None = None,
-    groups: Collection[Group] | None = None,
+    groups: Collection[FileGroupId] | None = None,
 ) -> None:
     """Refuse slices that lack a file of a completed commit, or whose base file differs from the committed one.
 
@@ -114,7 +111,7 @@ def check_stated(
         CorruptError: a base file has another size than its commit states, or a partition's metadata file is gone.
     """
     known = _stated(store, _commits_to_ask(store, seen), partitions, groups)
-    found = {(s.partition, s.file_id): s for s in slices}
+    found = {s.group: s for s in slices}
     for group, stated in known.items():
         if group in replaced:
             continue
@@ -139,7 +136,7 @@ def check_stated(
                     _refuse(store, group, requested, path)
 
 
-def _refuse(store: TimelineStore, group: Group, requested: str, path: str) -> None:
+def _refuse(store: TimelineStore, group: FileGroupId, requested: str, path: str) -> None:
     """Raise for a file that is gone, unless an archived replacecommit took its file group out of the table.
 
     That is so where a savepoint kept the file's commit on the timeline longer than the replacecommit.
@@ -148,10 +145,10 @@ def _refuse(store: TimelineStore, group: Group, requested: str, path: str) -> No
         return
     if _is_there(store.storage, path):
         raise CorruptError(
-            f"the partition {group[0]!r} isn't listed, although commit {requested} wrote {path}: its "
+            f"the partition {group.partition!r} isn't listed, although commit {requested} wrote {path}: its "
             f"{PARTITION_METADATA} is gone; restore it from a copy",
             table=store.storage.root,
-            path=f"{group[0]}/{PARTITION_METADATA}",
+            path=f"{group.partition}/{PARTITION_METADATA}",
             instant=requested,
         )
     raise NotFoundError(
@@ -171,14 +168,13 @@ def _is_there(storage: Storage, path: str) -> bool:
     return True
 
 
-def replaced_since(store: TimelineStore, requested: str) -> set[Group]:
+def replaced_since(store: TimelineStore, requested: str) -> set[FileGroupId]:
     """File groups that archived replacecommits took out of the table."""
     return {
-        (partition, file_id)
+        group
         for instant in store.archived(requested)
         if instant.action is Action.REPLACECOMMIT
-        for partition, file_ids in (store.read_commit_metadata(instant).partition_to_replace_file_ids or {}).items()
-        for file_id in file_ids
+        for group in store.read_commit_metadata(instant).replaced_groups
     }
 
 
@@ -186,15 +182,15 @@ def _stated(
     store: TimelineStore,
     commits: Iterable[Instant],
     partitions: Collection[str] | None,
-    groups: Collection[Group] | None,
-) -> Mapping[Group, _Stated]:
-    found: dict[Group, _Stated] = {}
+    groups: Collection[FileGroupId] | None,
+) -> Mapping[FileGroupId, _Stated]:
+    found: dict[FileGroupId, _Stated] = {}
     for instant in sorted(commits, key=lambda each: each.requested, reverse=True):
         requested = instant.requested
         stats_of = store.read_commit_metadata(instant).partition_to_write_stats
         for partition in stats_of if partitions is None else stats_of.keys() & partitions:
             for stat in stats_of[partition]:
-                group = (partition, stat.file_id or "")
+                group = FileGroupId(partition, stat.file_id or "")
                 stated = found.get(group)
                 if stated is not None and stated.instant > requested:  # a later base file took in what this one wrote
                     continue

@@ -16,7 +16,7 @@ from pudi.filegroup.slice_history import FileGroup, file_groups
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.stated_files import check_stated
 from pudi.filegroup.unlisted_files import NamedFiles
-from pudi.format import Action, group_file_prefixes
+from pudi.format import Action, FileGroupId, group_file_prefixes
 from pudi.record import KeyGenerator
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
@@ -29,22 +29,20 @@ class Replacements:
         instants: requested time of the replacecommit, by partition path and file id.
     """
 
-    instants: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    instants: Mapping[FileGroupId, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: TimelineStore, timeline: Timeline) -> Replacements:
         """Read them from the timeline's completed replacecommits (clustering included)."""
-        replaced: dict[tuple[str, str], str] = {}
+        replaced: dict[FileGroupId, str] = {}
         for instant in timeline.of(Action.REPLACECOMMIT):
-            metadata = store.read_commit_metadata(instant)
-            for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
-                for file_id in file_ids:
-                    replaced.setdefault((partition, file_id), instant.requested)
+            for group in store.read_commit_metadata(instant).replaced_groups:
+                replaced.setdefault(group, instant.requested)
         return cls(replaced)
 
-    def hides(self, partition: str, file_id: str) -> bool:
+    def hides(self, group: FileGroupId) -> bool:
         """Whether the file group is out of the table."""
-        return (partition, file_id) in self.instants
+        return group in self.instants
 
 
 class FileSystemView:
@@ -114,7 +112,7 @@ class FileSystemView:
             found = [s for partition, files in listed.items() for s in self._latest(partition, files)]
             return self._checked(found, listed.keys())
 
-    def slices_of_groups(self, groups: Iterable[tuple[str, str]]) -> list[FileSlice]:
+    def slices_of_groups(self, groups: Iterable[FileGroupId]) -> list[FileSlice]:
         """Latest slices of some file groups, by partition path and file id; one listing for each partition.
 
         Omits file groups that the reader can't see; raises as `slices`.
@@ -130,7 +128,9 @@ class FileSystemView:
                 for file_slice in self._latest(partition, _of_groups(partition, files, wanted[partition]))
                 if file_slice.file_id in wanted[partition]
             ]
-            return self._checked(found, wanted.keys(), {(p, file_id) for p, ids in wanted.items() for file_id in ids})
+            return self._checked(
+                found, wanted.keys(), {FileGroupId(p, file_id) for p, ids in wanted.items() for file_id in ids}
+            )
 
     def groups_of(self, partitions: Iterable[str]) -> list[FileGroup]:
         """All file groups of some partitions with all their slices, replaced ones too; one listing each."""
@@ -142,19 +142,19 @@ class FileSystemView:
         ]
 
     @property
-    def replaced(self) -> Mapping[tuple[str, str], str]:
+    def replaced(self) -> Mapping[FileGroupId, str]:
         """Requested time of the replacecommit of each replaced file group, by partition path and file id."""
         return self._replacements.instants
 
-    def is_replaced(self, partition: str, file_id: str) -> bool:
+    def is_replaced(self, group: FileGroupId) -> bool:
         """Whether a file group was taken out of the table by a replacecommit."""
-        return self._replacements.hides(partition, file_id)
+        return self._replacements.hides(group)
 
     def _checked(
         self,
         slices: list[FileSlice],
         partitions: Collection[str] | None = None,
-        groups: Collection[tuple[str, str]] | None = None,
+        groups: Collection[FileGroupId] | None = None,
     ) -> list[FileSlice]:
         """Return the complete slices of partitions and file groups; log files have their stated sizes."""
         slices = self._sized(slices)
@@ -179,7 +179,7 @@ class FileSystemView:
         return Replacements.of(self._store, self._seen)
 
     @cached_property
-    def _compacting(self) -> Mapping[tuple[str, str], str]:
+    def _compacting(self) -> Mapping[FileGroupId, str]:
         """Below version 8, where it decides about names of log files, the pending compaction of each file group.
 
         Writers refuse plans that can't be read; readers need none.
@@ -242,10 +242,11 @@ class FileSystemView:
             self._check_new(hidden[file_id][min(hidden[file_id])])
         replaced = self._replacements
         pending = self._compacting
+        groups = [FileGroupId(partition, file_id) for file_id in sorted(known_ids)]
         return [
-            FileSlice(partition, file_id, newest.get(file_id), over.get(file_id, ()), pending.get((partition, file_id)))
-            for file_id in sorted(known_ids)
-            if not replaced.hides(partition, file_id)
+            FileSlice(*group, newest.get(group.file_id), over.get(group.file_id, ()), pending.get(group))
+            for group in groups
+            if not replaced.hides(group)
         ]
 
     def _is_twin_named(self, base: BaseFile, other: BaseFile) -> bool:
@@ -313,7 +314,7 @@ class FileSystemView:
             return
         stats = self._store.read_commit_metadata(commit).partition_to_write_stats.get(oldest.partition, ())
         previous = next((s.prev_commit for s in stats if s.file_id == oldest.file_id), None)
-        if previous in {None, NO_COMMIT} or self.is_replaced(oldest.partition, oldest.file_id):
+        if previous in {None, NO_COMMIT} or self.is_replaced(oldest.group):
             return
         if self._is_seen(previous):
             raise NotFoundError(

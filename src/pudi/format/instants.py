@@ -16,7 +16,7 @@ from pudi.errors import CorruptError
 from pudi.format import avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
 from pudi.format.instant_json import decode_json_commit, encode_json_commit
-from pudi.format.names import Layout
+from pudi.format.names import FileGroupId, Layout
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -135,6 +135,28 @@ class CommitMetadata:
     operation_type: str | None = None
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
     version: int | None = None
+
+    @property
+    def partitions(self) -> set[str]:
+        """Partitions that it wrote to, or replaced file groups of."""
+        return {*self.partition_to_write_stats, *(self.partition_to_replace_file_ids or {})}
+
+    @property
+    def written_groups(self) -> set[FileGroupId]:
+        """File groups that it wrote to."""
+        stats_of = self.partition_to_write_stats
+        return {FileGroupId(p, stat.file_id or "") for p, stats in stats_of.items() for stat in stats}
+
+    @property
+    def replaced_groups(self) -> set[FileGroupId]:
+        """File groups that it took out of the table."""
+        replaced = self.partition_to_replace_file_ids or {}
+        return {FileGroupId(partition, file_id) for partition, ids in replaced.items() for file_id in ids}
+
+    @property
+    def touched_groups(self) -> set[FileGroupId]:
+        """File groups that it wrote to or replaced."""
+        return self.written_groups | self.replaced_groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from posixpath import basename
 from typing import Any
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.format import avro_schemas
+from pudi.format import FileGroupId, avro_schemas
 from pudi.format.avro_file import RecordSchema, decode_avro_file, encode_avro_file
 from pudi.format.avro_schemas import INDEX_COMMIT_METADATA, INDEX_PLAN
 from pudi.format.instants import (
@@ -53,9 +53,9 @@ class CompactionOperation:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def group(self) -> tuple[str, str]:
-        """Partition path and file id."""
-        return self.partition_path, self.file_id
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition_path, self.file_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class Validation:
 
 def touched(written: CommitMetadata) -> frozenset[str]:
     """Return the partitions that a commit writes to, or where it replaces file groups."""
-    return frozenset({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
+    return frozenset(written.partitions)
 
 
 def validate(

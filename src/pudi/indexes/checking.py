@@ -175,7 +175,7 @@ class KeyCheck:
         known = portions_by_part(staged)
         unread = frozenset(number for each in staged for number in each.unread)
         parts = sorted({*known, *range(0 if index is None else len(index.slices))})
-        places = tuple((each.partition, each.file_id) for each in self.slices)
+        places = tuple(each.group for each in self.slices)
         jobs = []
         for number, part in enumerate(parts):
             located = None

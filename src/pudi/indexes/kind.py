@@ -19,7 +19,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.table_keys import key_generator
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
-from pudi.format import CommitMetadata
+from pudi.format import CommitMetadata, FileGroupId
 from pudi.format.metadata_partitions import MetadataPartitionType
 from pudi.indexes.checking import Difference, IndexCheck
 from pudi.metadata import MetadataTable
@@ -79,7 +79,7 @@ class LookupResult:
     """
 
     index: str
-    groups: frozenset[tuple[str, str]] | None
+    groups: frozenset[FileGroupId] | None
     unused: str = ""
 
 

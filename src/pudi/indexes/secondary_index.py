@@ -176,7 +176,7 @@ def stage_secondary(
     for staging, keys in zip(stagings, emitted, strict=True):
         of_index = SecondaryReading(staging.reading, staging.column)
         for place, group in enumerate(groups):
-            if group.stats and (group.partition, group.file_id) in keys:
+            if group.stats and group.id in keys:
                 continue
             path = f"{staging.folder}/{staging.index}-{place}"
             path = path if run is None else run.own(path)

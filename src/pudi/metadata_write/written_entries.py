@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pudi.format import FileGroupId
 from pudi.plan.entry_staging import EntryStaging
 from pudi.task import FileResult
 from pudi.task.expression_values import ExpressionStaging, IndexedValues
@@ -47,14 +48,14 @@ class WrittenEntries:
             if isinstance(each, IndexedValues) and each.index == staging.index
         }
 
-    def keys(self, index: str) -> dict[tuple[str, str], StagedKeys]:
+    def keys(self, index: str) -> dict[FileGroupId, StagedKeys]:
         """Return the staged keys of a record-level index by partition path and file id.
 
         Args:
             index: its partition of the metadata table.
         """
         return {
-            (result.stat.partition_path or "", result.stat.file_id or ""): each
+            FileGroupId(result.stat.partition_path or "", result.stat.file_id or ""): each
             for result in self.results
             if result.stat is not None
             for each in result.staged

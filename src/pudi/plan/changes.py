@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.format import FileGroupId
 from pudi.format.change_data import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from pudi.plan.merging import Merging
 from pudi.record import KeyGenerator
@@ -70,6 +71,11 @@ class ChangeSplit:
     cdc: tuple[LogFile, ...] = ()
     completed: frozenset[str] = field(default=frozenset(), repr=False)
     share: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition, self.file_id)
 
     @property
     def size(self) -> int:

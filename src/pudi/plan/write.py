@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileOptions, FileSlice
 from pudi.filegroup.early_detection import EarlyDetection
-from pudi.format import CommitMetadata, IOType
+from pudi.format import CommitMetadata, FileGroupId, IOType
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
 from pudi.plan.append import Append, LogOptions
@@ -154,6 +154,11 @@ class FileTask:
     append: Append | None = None
 
     @property
+    def group(self) -> FileGroupId:
+        """The file group."""
+        return FileGroupId(self.partition, self.file_id)
+
+    @property
     def location(self) -> str | None:
         """Return the tagging result of records for this task: bucket or file id. None if only a route leads here."""
         known = self.base is not None or (self.append is not None and self.append.slice is not None)
@@ -227,7 +232,7 @@ class Sizing:
     small_file_limit: int
     max_file_bytes: int
     record_bytes: float
-    closed: frozenset[tuple[str, str]] = frozenset()
+    closed: frozenset[FileGroupId] = frozenset()
 
     @property
     def records_per_file(self) -> int:
@@ -329,7 +334,7 @@ def place(
         merge-on-read table updates go to log files, but for file groups that take inserts: only those without log
         files do, since their keys would not be found in them.
     """
-    by_group = {(s.partition, s.file_id): s for s in slices}
+    by_group = {s.group: s for s in slices}
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         if not file_slice.logs:
@@ -339,30 +344,30 @@ def place(
         partition: _fill_small_files(count, by_partition.get(partition, []), sizing, logs)
         for partition, count in inserts.items()
     }
-    rewritten = {(s.partition, s.file_id) for taken in filled.values() for s, _ in taken}
+    rewritten = {s.group for taken in filled.values() for s, _ in taken}
     tasks: list[FileTask] = []
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: dict[FileGroupId, int] = {}
 
-    def task(partition: str, file_id: str, known: FileSlice | None) -> int:
-        key = (partition, file_id)
+    def task(key: FileGroupId, known: FileSlice | None) -> int:
         if key not in numbers:
             numbers[key] = len(tasks)
             appends = logs is not None and known is not None and key not in rewritten
             base = None if known is None or appends else known.base_file
             append = Append(known) if appends else None
-            tasks.append(FileTask(len(tasks), partition, file_id, base, append=append))
+            tasks.append(FileTask(len(tasks), *key, base, append=append))
         return numbers[key]
 
-    for partition, file_id in sorted(k for k, count in profile.updates.items() if count):
-        task(partition, file_id, by_group[partition, file_id])
+    for key in sorted(FileGroupId(*place) for place, count in profile.updates.items() if count):
+        task(key, by_group[key])
     routes = []
     for partition, count in inserts.items():
         taken = filled[partition]
-        shares: list[tuple[int, float]] = [(task(partition, s.file_id, s), records) for s, records in taken]
+        shares: list[tuple[int, float]] = [(task(s.group, s), records) for s, records in taken]
         left = count - sum(records for _, records in shares)
         if left > 0:
             files = math.ceil(left / sizing.records_per_file)
-            shares += [(task(partition, new_file_id(len(tasks)), None), left / files) for _ in range(files)]
+            for _ in range(files):
+                shares.append((task(FileGroupId(partition, new_file_id(len(tasks))), None), left / files))
         routes.append(_route(partition, shares))
     return WritePlan(tuple(tasks), tuple(routes))
 
@@ -372,7 +377,7 @@ def _fill_small_files(
 ) -> list[tuple[FileSlice, int]]:
     """Return how many of `count` inserts each small file takes, smallest file first."""
     filled = []
-    open_ones = (s for s in slices if (s.partition, s.file_id) not in sizing.closed)
+    open_ones = (s for s in slices if s.group not in sizing.closed)
     small = sorted((s for s in open_ones if s.size < sizing.small_file_limit), key=lambda s: (s.size, s.file_id))
     for file_slice in small if logs is None else small[: logs.small_files]:
         room = int((sizing.max_file_bytes - file_slice.size) / sizing.record_bytes)

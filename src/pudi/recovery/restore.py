@@ -315,7 +315,7 @@ def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
 def _check_before(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
     """Refuse to roll a commit back if a clean deleted files that it replaced."""
     written = meta.store.read_commit_metadata(commit)
-    touched = {*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})}
+    touched = written.partitions
     left = tuple(each for each in timeline.instants if each is not commit)
     _check_whole(meta, timeline, replace(timeline, instants=left), sorted(touched))
 

@@ -11,7 +11,7 @@ from pudi.client.lost_instants import refuse_losses
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
-from pudi.format import CommitMetadata, LogFileName, WriteStat, parse_data_file
+from pudi.format import CommitMetadata, FileGroupId, LogFileName, WriteStat, parse_data_file
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangeSplit
 from pudi.timeline import NO_COMMIT, Instant, Timeline
@@ -55,7 +55,7 @@ class SplitFinder:
         later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
         refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
         changes = [(i, written) for i, written in self._read(self.chosen) if written.operation_type not in NO_CHANGES]
-        partitions = sorted({p for _, written in changes for p in _partitions(written)})
+        partitions = sorted({p for _, written in changes for p in written.partitions})
         if not partitions:
             return ()
         past = self._past(partitions)
@@ -107,10 +107,6 @@ class SplitFinder:
             )
 
 
-def _partitions(written: CommitMetadata) -> set[str]:
-    return {*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})}
-
-
 def _until(ordered: Iterator[Instant], instant: Instant) -> Iterator[Instant]:
     for each in ordered:
         yield each
@@ -135,14 +131,14 @@ def _of_commit(instant: Instant, written: CommitMetadata, past: PastSlices, mode
             else:
                 yield _of_base(instant, written, stat, past, mode)
         for file_id, found in logs.items():
-            before = past.before((partition, file_id), instant)
+            before = past.before(FileGroupId(partition, file_id), instant)
             new = {log.path for log in found} if past.timeline.rules.logs_name_their_commit else set()
             yield ChangeSplit(
                 instant.requested, ChangeCase.LOG_FILE, partition, file_id, _without(before, new), logs=tuple(found)
             )
     for partition, file_ids in (written.partition_to_replace_file_ids or {}).items():
         for file_id in file_ids:
-            before = past.before((partition, file_id), instant)
+            before = past.before(FileGroupId(partition, file_id), instant)
             if before is None:
                 raise past.gone(f"file group {file_id} of {partition!r}, which it replaced,", instant)
             yield ChangeSplit(instant.requested, ChangeCase.REPLACE_COMMIT, partition, file_id, before)
@@ -163,7 +159,7 @@ def _of_base(
     assert stat.path is not None
     assert stat.file_id is not None
     partition = stat.path.rpartition("/")[0]
-    group = (partition, stat.file_id)
+    group = FileGroupId(partition, stat.file_id)
     split = ChangeSplit(instant.requested, ChangeCase.AS_IS, *group)
     is_first = stat.prev_commit in {None, "", NO_COMMIT}
     if stat.cdc_stats:
@@ -183,7 +179,7 @@ def _of_base(
     return replace(split, case=ChangeCase.COMPARED, before=before, after=past.base_of(stat, instant))
 
 
-def _below(path: str, group: tuple[str, str], instant: Instant) -> str:
+def _below(path: str, group: FileGroupId, instant: Instant) -> str:
     """Return the path of a CDC file; a commit may name only files of the partition and file group."""
     partition, _, name = path.rpartition("/")
     parsed = parse_data_file(name)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pudi.client import MetaClient
 from pudi.errors import NotFoundError
 from pudi.filegroup.clean_history import Cleaned, cleans_after, naming_retained, retained_text
-from pudi.filegroup.stated_files import Group
-from pudi.format import Action, parse_data_file
+from pudi.format import Action, FileGroupId, parse_data_file
 from pudi.timeline import Timeline
 
 
@@ -50,7 +49,7 @@ def _refuse_lost_slices(
         return
     with naming_retained(meta.store):
         slices = meta.view(timeline, seen=seen, archived_until=instant).all_slices()
-    there = {(each.partition, each.file_id): each.instant for each in slices}
+    there = {each.group: each.instant for each in slices}
     for group, newest in deleted.items():
         if there.get(group, "") <= newest:
             raise NotFoundError(
@@ -61,27 +60,26 @@ def _refuse_lost_slices(
             )
 
 
-def _deleted_files(meta: MetaClient, seen: Timeline, cleans: Sequence[Cleaned], instant: str) -> dict[Group, str]:
+def _deleted_files(meta: MetaClient, seen: Timeline, cleans: Sequence[Cleaned], instant: str) -> dict[FileGroupId, str]:
     """Return the greatest instant among deleted files of each file group that the table had at a moment.
 
     What was replaced by then, or whose commit wasn't completed, no reader of that moment needs.
     """
     committed, first = {each.requested for each in seen.commits}, seen.start or ""
-    found: dict[Group, str] = {}
+    found: dict[FileGroupId, str] = {}
     for partition, names in (pair for each in cleans for pair in each.deleted.items()):
         for name in (parsed for parsed in map(parse_data_file, names) if parsed is not None):
             if name.instant in committed or name.instant < first:
-                group = (partition, name.file_id)
+                group = FileGroupId(partition, name.file_id)
                 found[group] = max(found.get(group, ""), name.instant)
     if not found:
         return {}
     oldest = min(found.values())
     archived = meta.store.archived(oldest) if oldest < first and meta.store.has_history() else ()
     replaced = {
-        (partition, file_id)
+        group
         for each in (*archived, *seen.instants)
         if each.action is Action.REPLACECOMMIT and each.is_completed and each.requested <= instant
-        for partition, ids in (meta.store.read_commit_metadata(each).partition_to_replace_file_ids or {}).items()
-        for file_id in ids
+        for group in meta.store.read_commit_metadata(each).replaced_groups
     }
     return {group: newest for group, newest in found.items() if group not in replaced}

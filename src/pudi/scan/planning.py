@@ -13,6 +13,7 @@ from pudi.context.lazy import lazy_module
 from pudi.errors import PudiError
 from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
+from pudi.format import FileGroupId
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes.kind import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
@@ -101,7 +102,7 @@ def skipper(
     return Skipper(meta, timeline, seen, newest)
 
 
-Groups = Collection[tuple[str, str]]
+Groups = Collection[FileGroupId]
 """File groups: partition path and file id of each."""
 
 
@@ -194,6 +195,6 @@ class Planner:
     def _found(self, plan: ReadPlan, table: MetadataTable, index: str, groups: Groups) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""
         slices = self.slices(table, groups) if groups else ()
-        if {(each.partition, each.file_id) for each in slices} != groups:
+        if {each.group for each in slices} != groups:
             return None
         return replace(plan.with_slices(slices, self.meta.keys), found_by=index)

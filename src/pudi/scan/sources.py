@@ -243,7 +243,7 @@ class _Touched:
         later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
         refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
         written = files_written(meta, self.chosen, groups)
-        slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if (s.partition, s.file_id) in written]
+        slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if s.group in written]
         verify_committed_files(meta, view, slices, written)
         if meta.merges_on_read:
             verify_committed_logs(meta, view, slices, self.chosen, groups)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, commits_by_completion, newest_write
 from pudi.config import ArchiveOptions, CleanOptions, CleanPolicy, CompactionOptions
-from pudi.format import Action, State, instant_to_millis
+from pudi.format import Action, FileGroupId, State, instant_to_millis
 from pudi.format.metadata_partitions import FILES
 from pudi.services.clean_plan import earliest_to_retain, last_clean
 from pudi.services.orphans import unknown_data_files
@@ -225,17 +225,16 @@ def replaced_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instan
     Hudi derives this from the last clean's plan (getEarliestInstantToRetainForClustering); the files themselves tell
     it where cleans were run in another order, or not at all.
     """
-    replaced: dict[str, dict[tuple[str, str], None]] = {}
+    replaced: dict[str, set[FileGroupId]] = {}
     for instant in chosen:
         if instant.action is Action.REPLACECOMMIT:
-            ids = meta.store.read_commit_metadata(instant).partition_to_replace_file_ids or {}
-            groups = {(partition, file_id): None for partition, file_ids in ids.items() for file_id in file_ids}
+            groups = meta.store.read_commit_metadata(instant).replaced_groups
             if groups:
                 replaced[instant.requested] = groups
     if not replaced:
         return None
-    partitions = sorted({partition for groups in replaced.values() for partition, _ in groups})
-    there = {(g.partition, g.file_id) for g in meta.view(timeline, sizes=False).groups_of(partitions)}
+    partitions = sorted({group.partition for groups in replaced.values() for group in groups})
+    there = {g.id for g in meta.view(timeline, sizes=False).groups_of(partitions)}
     for requested, groups in replaced.items():
         if not there.isdisjoint(groups):
             return Bound(requested, f"the replacecommit {requested} replaced file groups that no clean has deleted yet")

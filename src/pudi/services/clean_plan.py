@@ -20,6 +20,7 @@ from pudi.format import (
     CDC_SUFFIX,
     Action,
     CompactionOperation,
+    FileGroupId,
     State,
     instant_to_millis,
     millis_to_instant,
@@ -95,7 +96,7 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     doomed: dict[str, tuple[str, ...]] = {}
     partitions = _partitions(meta, timeline, options, retained, savepoints)
     for group in view.groups_of(partitions):
-        replaced_at = view.replaced.get((group.partition, group.file_id))
+        replaced_at = view.replaced.get(group.id)
         files = [f"{meta.storage.root}/{path}" for each in kept.unneeded(group, replaced_at) for path in each.files]
         if files:
             doomed[group.partition] = (*doomed.get(group.partition, ()), *files)
@@ -133,7 +134,7 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     """
     view = meta.view(timeline, sizes=False)
     groups = view.groups_of(partitions)
-    newest = [each.slices[0] for each in groups if (each.partition, each.file_id) not in view.replaced]
+    newest = [each.slices[0] for each in groups if each.id not in view.replaced]
     paths = (path for each in newest for path in each.files if not path.endswith(CDC_SUFFIX))
     found = {basename(path): "the newest slice of its file group" for path in paths}
     for requested, names in savepointed_names(meta, timeline).items():
@@ -197,7 +198,7 @@ class Kept:
     options: CleanOptions
     retained: Instant | None
     savepoints: Mapping[str, frozenset[str]]
-    pending: Mapping[tuple[str, str], tuple[str, str, str]]
+    pending: Mapping[FileGroupId, tuple[str, str, str]]
     _savepointed: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -236,7 +237,7 @@ class Kept:
         retained = None if self.retained is None else self.retained.requested
         if replaced_at is not None:
             return group.slices if retained is None or replaced_at < retained else ()
-        *_, since = self.pending.get((group.partition, group.file_id), (None,))
+        *_, since = self.pending.get(group.id, (None,))
         if retained is None:
             free = [each for each in group.slices if since is None or each.instant < since]
             return free[self.options.versions_retained - (since is not None) :]
@@ -327,7 +328,7 @@ def _partitions(
     for instant in timeline.commits:
         if before <= instant.requested < retained.requested:
             written = meta.store.read_commit_metadata(instant)
-            found.update(written.partition_to_write_stats, written.partition_to_replace_file_ids or ())
+            found |= written.partitions
     return sorted(found)
 
 
@@ -352,7 +353,7 @@ def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperat
     return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
 
 
-def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str], tuple[str, str, str]]:
+def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[FileGroupId, tuple[str, str, str]]:
     """Return the slices that pending compactions, log compactions and clusterings read, by file group.
 
     Hudi protects those of clusterings only by the time of the earliest pending instant, and not by hours or versions.
@@ -360,7 +361,7 @@ def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[tuple[str, str]
     Returns:
         The action and the requested time of the plan, and the requested time of the slice, for each file group.
     """
-    found: dict[tuple[str, str], tuple[str, str, str]] = {}
+    found: dict[FileGroupId, tuple[str, str, str]] = {}
     for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
         for instant in timeline.of(action, *_PENDING):
             try:
@@ -415,7 +416,7 @@ class SliceHolders:
 
     kept: Kept | None
     savepoints: Mapping[str, frozenset[str]]
-    pending: Mapping[tuple[str, str], tuple[str, str, str]]
+    pending: Mapping[FileGroupId, tuple[str, str, str]]
 
     @classmethod
     def of(cls, meta: MetaClient, timeline: Timeline, options: CleanOptions) -> SliceHolders:
@@ -441,7 +442,7 @@ class SliceHolders:
         kept = self.kept
         old = () if kept is None else kept.old(group, replaced_at)
         old_without_plans = () if kept is None else replace(kept, pending={}).old(group, replaced_at)
-        plan = self.pending.get((group.partition, group.file_id)) if replaced_at is None else None
+        plan = self.pending.get(group.id) if replaced_at is None else None
         for number, file_slice in enumerate(group.slices):
             found = []
             planned = plan is not None and file_slice.instant >= plan[2]

@@ -39,7 +39,7 @@ from pudi.errors import ConflictError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice, LogScope, stated_sizes
 from pudi.filegroup.early_detection import marked_groups
 from pudi.filegroup.slices import UNNAMED
-from pudi.format import Action, CommitMetadata, CompactionOperation, State, WriteStat, new_file_id
+from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, State, WriteStat, new_file_id
 from pudi.format.plans import (
     OPERATION,
     ClusteringGroup,
@@ -154,7 +154,7 @@ class Clustering(PlannedService):
         """Whether another writer ignored the plan: its slices are no longer the latest ones."""
         return bool(_outdated(target.meta, timeline, _read_plan(target.meta, instant)))
 
-    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return the file groups that the plan replaces."""
         return {each.group for each in _read_plan(target.meta, instant).slices}
 
@@ -342,10 +342,10 @@ def _read_plan(meta: MetaClient, instant: Instant) -> ClusteringPlan:
     return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path)
 
 
-def _outdated(meta: MetaClient, timeline: Timeline, plan: ClusteringPlan) -> set[tuple[str, str]]:
+def _outdated(meta: MetaClient, timeline: Timeline, plan: ClusteringPlan) -> set[FileGroupId]:
     """Return the file groups of a plan whose latest slices aren't those that it names."""
     groups = {each.group for each in plan.slices}
-    latest = {(s.partition, s.file_id): s for s in meta.view(timeline, sizes=False).slices_of_groups(groups)}
+    latest = {s.group: s for s in meta.view(timeline, sizes=False).slices_of_groups(groups)}
     return {each.group for each in plan.slices if not _is_latest(meta, timeline, each, latest.get(each.group))}
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pudi.config import ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, State
+from pudi.format import Action, FileGroupId, State
 from pudi.format.hashing import ChildNode, NodeTag, Ring, decode_children, encode_children
 from pudi.format.plans import ClusteringGroup, ClusteringPlan, group_sizes
 from pudi.services.compaction_plan import operation_of
@@ -53,7 +53,7 @@ def plan_clustering(
     slices: Sequence[FileSlice],
     options: ClusteringOptions,
     *,
-    busy: Collection[tuple[str, str]],
+    busy: Collection[FileGroupId],
     max_file_size: int,
     is_new: Callable[[FileSlice], bool] | None = None,
 ) -> ClusteringPlan:
@@ -69,7 +69,7 @@ def plan_clustering(
     by_partition: dict[str, list[FileSlice]] = {}
     for each in slices:
         small = each.base is None or each.base.size < options.small_limit
-        if small and (each.partition, each.file_id) not in busy:
+        if small and each.group not in busy:
             by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
     for _, of_partition in sorted(by_partition.items()):
@@ -240,7 +240,7 @@ def plan_resizing(
     resizing: Resizing,
     options: ClusteringOptions,
     *,
-    busy: Collection[tuple[str, str]],
+    busy: Collection[FileGroupId],
     new_prefix: Callable[[], str],
 ) -> ClusteringPlan:
     """Plan the buckets of some partitions.
@@ -257,7 +257,7 @@ def plan_resizing(
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for each in slices:
-        if (each.partition, each.file_id) not in busy:
+        if each.group not in busy:
             by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
     for partition, of_partition in sorted(by_partition.items()):

@@ -35,6 +35,7 @@ from pudi.format import (
     CommitMetadata,
     CompactionOperation,
     CompactionPlan,
+    FileGroupId,
     State,
     WriteStat,
     encode_compaction_plan,
@@ -156,11 +157,11 @@ class Compaction(PlannedService):
         own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
         return free_time(target.meta, timeline, own[-1], _SUFFIX) if own else None
 
-    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return the file groups that the plan merges."""
         return compacted_groups(target.meta.store, instant)
 
-    def _aside(self, target: ServiceTarget) -> set[tuple[str, str]]:
+    def _aside(self, target: ServiceTarget) -> set[FileGroupId]:
         return set() if target.is_metadata else groups_aside(target.meta.storage, self.name)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:

@@ -13,15 +13,13 @@ from datetime import date, timedelta
 from pudi.config import CompactionOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, CompactionOperation, CompactionPlan, State, instant_to_millis
+from pudi.format import Action, CompactionOperation, CompactionPlan, FileGroupId, State, instant_to_millis
 from pudi.timeline import Instant, Timeline
 
 _MIB = 1 << 20
 _LOG_FILES, _LOG_SIZE = "TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE"
 _READ, _WRITTEN, _ALL = "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB"
 
-_Group = tuple[str, str]
-"""Partition path and file id."""
 _Chosen = tuple[list[CompactionOperation], list[str]]
 """Operations to do, and partitions of those that are left for later."""
 
@@ -30,7 +28,7 @@ def plan_compaction(
     slices: Iterable[FileSlice],
     options: CompactionOptions,
     *,
-    busy: Collection[_Group],
+    busy: Collection[FileGroupId],
     max_file_size: int,
     today: date,
 ) -> CompactionPlan:
@@ -51,7 +49,7 @@ def plan_compaction(
     """
     by_partition: dict[str, list[CompactionOperation]] = {}
     for file_slice in slices:
-        if file_slice.logs and (file_slice.partition, file_slice.file_id) not in busy:
+        if file_slice.logs and file_slice.group not in busy:
             operation = operation_of(file_slice, max_file_size)
             by_partition.setdefault(file_slice.partition, []).append(operation)
     partitions = list(by_partition)
@@ -69,7 +67,7 @@ def plan_log_compaction(
     slices: Iterable[FileSlice],
     options: CompactionOptions,
     *,
-    busy: Collection[_Group],
+    busy: Collection[FileGroupId],
     max_file_size: int,
     blocks: Callable[[FileSlice], int],
 ) -> CompactionPlan:
@@ -85,7 +83,7 @@ def plan_log_compaction(
     least = options.log_blocks_threshold
     chosen = []
     for file_slice in slices:
-        if file_slice.logs and (file_slice.partition, file_slice.file_id) not in busy:
+        if file_slice.logs and file_slice.group not in busy:
             count = blocks(file_slice)
             if count and max(count, len(file_slice.logs)) >= least:
                 chosen.append(operation_of(file_slice, max_file_size))

@@ -32,6 +32,7 @@ from pudi.format import (
     SERVICE_FAILURES_DIR,
     SET_ASIDE_DIR,
     Action,
+    FileGroupId,
     MaxBytes,
     parse_data_file,
     service_failure_path,
@@ -171,8 +172,6 @@ _NAMES = re.compile(r"[0-9a-f]{8}[0-9a-f-]*|\d+")
 """Parts of messages that differ from run to run: ids, times, numbers."""
 _CALLS = {"clustering": "Table.cluster()", "log_compaction": "Table.compact(log_compaction=True)"}
 _COMPACT = "Table.compact()"
-_Group = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ class FailedPlan:
     service: str
     error: str
     times: int
-    groups: tuple[_Group, ...] = ()
+    groups: tuple[FileGroupId, ...] = ()
     is_aside: bool = False
     stays: bool = False
 
@@ -222,7 +221,7 @@ def plans_aside(storage: Storage, timeline: Timeline) -> list[FailedPlan]:
     return [plan for plan in aside if not plan.stays or timeline.is_pending(plan.instant)]
 
 
-def groups_aside(storage: Storage, service: str) -> set[_Group]:
+def groups_aside(storage: Storage, service: str) -> set[FileGroupId]:
     """Return the file groups that automatic runs of a service leave out."""
     aside = [plan for plan in failed_plans(storage) if plan.is_aside and plan.service == service and not plan.stays]
     return {group for plan in aside for group in plan.groups}
@@ -243,7 +242,7 @@ def take_back(storage: Storage, service: str) -> None:
 
 @contextmanager
 def setting_aside(
-    meta: MetaClient, plan: Instant, service: str, groups: Callable[[], Collection[_Group]], options: WriteOptions
+    meta: MetaClient, plan: Instant, service: str, groups: Callable[[], Collection[FileGroupId]], options: WriteOptions
 ) -> Iterator[None]:
     """Note the failure of a run of a plan; set it aside after the third in the same way.
 
@@ -282,7 +281,7 @@ def roll_back_plan(meta: MetaClient, plan: Instant, options: WriteOptions) -> bo
     return True
 
 
-def _noted(meta: MetaClient, plan: Instant, service: str, error: Exception, groups: list[_Group]) -> FailedPlan:
+def _noted(meta: MetaClient, plan: Instant, service: str, error: Exception, groups: list[FileGroupId]) -> FailedPlan:
     """Return the note of a failure; a plan that was made anew for some file groups has failed as often as theirs."""
     text, times = cause_text(error), 1
     for before in failed_plans(meta.storage):
@@ -300,12 +299,12 @@ def _noted(meta: MetaClient, plan: Instant, service: str, error: Exception, grou
     return FailedPlan(plan.requested, service, text, times, tuple(groups), aside, stays)
 
 
-def _named(error: Exception, groups: list[_Group]) -> list[_Group]:
+def _named(error: Exception, groups: list[FileGroupId]) -> list[FileGroupId]:
     """Return the file group whose file an error names."""
     partition, _, name = (getattr(error, "path", None) or "").rpartition("/")
     with suppress(PudiError):
         parsed = parse_data_file(name)
-        return [] if parsed is None else [group for group in groups if group == (partition, parsed.file_id)]
+        return [] if parsed is None else [group for group in groups if group == FileGroupId(partition, parsed.file_id)]
     return []
 
 
@@ -329,7 +328,7 @@ def _unless_it_fails(meta: MetaClient, plan: Instant) -> Iterator[None]:
 def _read(storage: Storage, instant: str) -> FailedPlan | None:
     with suppress(NotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         fields = json.loads(storage.read(set_aside_path(instant), MaxBytes.NOTE))
-        groups = tuple((str(partition), str(file_id)) for partition, file_id in fields["groups"])
+        groups = tuple(FileGroupId(str(partition), str(file_id)) for partition, file_id in fields["groups"])
         aside, stays = (bool(fields[name]) for name in ("is_aside", "stays"))
         return FailedPlan(
             instant, str(fields["service"]), str(fields["error"]), int(fields["times"]), groups, aside, stays

@@ -12,7 +12,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.concurrency import busy_groups
 from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
-from pudi.format import Action, encode_compaction_plan
+from pudi.format import Action, FileGroupId, encode_compaction_plan
 from pudi.format.clean import CleanPlan, encode_clean_plan
 from pudi.services.clean import Clean
 from pudi.services.clean_plan import plan_clean, savepointed_names
@@ -31,7 +31,7 @@ class CompactGroups(Compaction):
         groups: the file groups, as partition path and file id.
     """
 
-    def __init__(self, groups: Collection[tuple[str, str]]) -> None:
+    def __init__(self, groups: Collection[FileGroupId]) -> None:
         self._groups = frozenset(groups)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
@@ -89,7 +89,7 @@ class CleanHistory(Clean):
         found: dict[str, tuple[str, ...]] = {}
         for group in view.groups_of(sorted({path.rpartition("/")[0] for path in self._changes})):
             newest = group.slices[0].files
-            if (group.partition, group.file_id) in view.replaced or saved & {basename(each) for each in newest}:
+            if group.id in view.replaced or saved & {basename(each) for each in newest}:
                 continue
             paths = tuple(f"{meta.storage.root}/{each}" for each in newest if each in self._changes)
             if paths:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pudi.client.result import CommitResult
 from pudi.commit.lease import ServiceLease
-from pudi.format import Action, CommitMetadata, CompactionOperation, WriteStat
+from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, WriteStat
 from pudi.indexes.kind import RemovedFiles
 from pudi.services.target import ServiceTarget
 from pudi.task import FileJob
@@ -245,7 +245,7 @@ class PlannedService(TableService):
         """Return the requested time of a new plan where a rule prescribes it; None for the time of now."""
         return None
 
-    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[tuple[str, str]]:
+    def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return partition and file id of the file groups of a plan, for a service whose plans are set aside."""
         raise NotImplementedError
 

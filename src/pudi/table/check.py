@@ -101,7 +101,7 @@ def lost_files(
                 if not path or path in there or not is_data_file(path) or (log is not None and log.cdc):
                     continue
                 base = bases.get(group)
-                if (base is None or base.instant <= instant.requested) and not view.is_replaced(*group):
+                if (base is None or base.instant <= instant.requested) and not view.is_replaced(group):
                     lost[path] = instant.requested
     for path, requested in sorted(lost.items()):
         yield Difference(DATA_FILES, path, f"the file that commit {requested} wrote is gone, and its records with it")

@@ -127,7 +127,7 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
     newest = {path for each in view.all_slices() for path in paths_of(each)}
     whole: dict[str, tuple[str, ...]] = {}  # a clean keeps all files of a slice, or none
     for group in view.groups_of(sorted({each.path.rpartition("/")[0] for each in held if not _is_entry(each)})):
-        replaced_at = view.replaced.get((group.partition, group.file_id))
+        replaced_at = view.replaced.get(group.id)
         for each_slice in group.slices:
             saved = savepoints_of(each_slice, group, replaced_at, savepoints)
             whole.update(dict.fromkeys(each_slice.files, tuple(saved)))
@@ -340,7 +340,7 @@ class _Forgetting:
         holding = {each.path for each in held}
         slices = self.meta.view(self.meta.store.load()).all_slices()
         groups = {
-            (each.partition, each.file_id)
+            each.group
             for each in slices
             if each.logs and any(file.path in holding for file in (each.base, *each.logs) if file is not None)
         }

@@ -14,6 +14,7 @@ from pudi.filegroup import compaction_plan
 from pudi.format import (
     Action,
     CommitMetadata,
+    FileGroupId,
     State,
     TimelineZone,
     decode_avro,
@@ -319,7 +320,7 @@ def _of_pending(meta: MetaClient, instant: Instant) -> dict[str, Any]:
     return {}
 
 
-def _plan_over(groups: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _plan_over(groups: Sequence[FileGroupId]) -> dict[str, Any]:
     return {"partitions": len({p for p, _ in groups}), "note": f"a plan over {len(groups):,} file slices"}
 
 

@@ -14,7 +14,7 @@ from pudi.client import TableSnapshot
 from pudi.config import CleanOptions
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.filegroup import FileSlice, SliceFiles
-from pudi.format import BaseFileName, FileGroupId, LogFileName, parse_data_file
+from pudi.format import BaseFileName, LogFileName, parse_data_file
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import stats_of_records
 from pudi.metadata.keys import column_stats_keys
@@ -168,7 +168,7 @@ def _all_slices(snapshot: TableSnapshot, partitions: Iterable[str] | None) -> It
     holders = SliceHolders.of(snapshot.meta, snapshot.timeline, CleanOptions.of(snapshot.options))
     view = snapshot.view(sizes=False)
     for group in view.groups_of(snapshot.listing().partitions() if partitions is None else partitions):
-        replaced = view.replaced.get(FileGroupId(group.partition, group.file_id))
+        replaced = view.replaced.get(group.id)
         for number, (files, latest) in enumerate(holders.of_slices(group, replaced)):
             info = _of_files(group.partition, group.file_id, files)
             current = not number and replaced is None

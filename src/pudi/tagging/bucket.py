@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.errors import CorruptError
-from pudi.format import CONSISTENT_HASHING_DIR, bucket_of_file_id, new_bucket_file_id, shared_bucket_file_id
+from pudi.format import (
+    CONSISTENT_HASHING_DIR,
+    FileGroupId,
+    bucket_of_file_id,
+    new_bucket_file_id,
+    shared_bucket_file_id,
+)
 from pudi.format.hashes import Int64, Texts, UInt32, portions, xxh32
 from pudi.format.hashing import Ring
 
@@ -39,7 +45,7 @@ class Buckets:
     count: int
     fields: tuple[str, ...]
     shared: bool = False
-    retired: frozenset[tuple[str, str]] = frozenset()
+    retired: frozenset[FileGroupId] = frozenset()
 
     def hashes(self, keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
         """Return the hashes of record keys, from which their buckets follow."""

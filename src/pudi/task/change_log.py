@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile, Markers
-from pudi.format import IOType, LogFileName
+from pudi.format import FileGroupId, IOType, LogFileName
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
@@ -68,7 +68,7 @@ def changes_by_logs(
     logs: Sequence[LogFile],
     rows_before: Callable[[], Iterator[pa.Table]],
     rule: MergeRule,
-    group: tuple[str, str],
+    group: FileGroupId,
 ) -> Iterator[KeyChanges]:
     """Yield what log files change, as merging them does, in parts with different keys.
 

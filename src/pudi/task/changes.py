@@ -165,7 +165,7 @@ class ChangeReader:
         own = frozenset({split.instant})
         scope = replace(self.plan.merging.scope, completed=split.completed | own, among=own)
         newer = replace(self._merged(split), merging=replace(self.plan.merging, scope=scope))
-        rule, group = self.plan.merging.rule, (split.partition, split.file_id)
+        rule, group = self.plan.merging.rule, split.group
         for found in changes_by_logs(newer, split.logs, lambda: self._before(split), rule, group):
             yield _paired(found)
 

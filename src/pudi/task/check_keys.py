@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope, read_log_blocks
-from pudi.format import METADATA_DIR
+from pudi.format import METADATA_DIR, FileGroupId
 from pudi.format.log_block import BlockKind
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.merge import MergeRule, Versions, apply_updates, fold
@@ -269,7 +269,7 @@ class CompareKeys:
     number: int
     portions: tuple[Portion, ...]
     staging: Storage | None
-    places: tuple[tuple[str, str], ...]
+    places: tuple[FileGroupId, ...]
     unread: frozenset[int] = frozenset()
     unique: bool | None = None
     located: tuple[FileSlice | None, LogScope] | None = None
@@ -341,7 +341,7 @@ class CompareKeys:
         distinct, place = np.unique(pairs, return_inverse=True)
         folders, ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
         count = max(1, len(ids))
-        numbers = [known.get((folders[pair // count], ids[pair % count]), -1) for pair in distinct.tolist()]
+        numbers = [known.get(FileGroupId(folders[pair // count], ids[pair % count]), -1) for pair in distinct.tolist()]
         return np.array(numbers or [0], dtype=np.int64)[place.reshape(-1)]
 
     def _indexed(self, storage: Storage, index: PartitionSnapshot, keys: pa.Array) -> Iterator[Finding]:

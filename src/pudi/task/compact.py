@@ -174,7 +174,6 @@ class CompactTask:
             return None
         reader = MergedSlices(storage, spec.merging, spec.schema.stored, spec.history)
         names = spec.schema.columns.names
-        group = (operation.partition_path, operation.file_id)
 
         def rows_before() -> Iterator[pa.Table]:
             yield pa.schema([field.with_nullable(True) for field in spec.schema.stored]).empty_table()
@@ -182,10 +181,10 @@ class CompactTask:
                 for part in reader.parts(replace(file_slice, logs=()), spec.schema.stored.names):
                     yield pa.Table.from_arrays(part.rows.columns, names=part.rows.column_names)
 
-        found = changes_by_logs(reader, file_slice.logs, rows_before, spec.merging.rule, group)
+        found = changes_by_logs(reader, file_slice.logs, rows_before, spec.merging.rule, operation.group)
         changes = [rows_of_changes(each, names) for each in found]
         nothing = rows_of_changes(KeyChanges.nothing(), names)
-        args = (spec.instant, *group, name.write_token)
+        args = (spec.instant, *operation.group, name.write_token)
         return write_changes(storage, spec.changes, *args, changes or [nothing])
 
     def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:

@@ -17,12 +17,9 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile
-from pudi.format import Action
+from pudi.format import Action, FileGroupId
 from pudi.task.index_keys import KeyReading
 from pudi.timeline import Timeline, TimelineStore
-
-_Group = tuple[str, str]
-"""Partition path and file id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class LateKeys:
         reading: reads their keys.
     """
 
-    logs: Mapping[_Group, tuple[LogFile, ...]]
+    logs: Mapping[FileGroupId, tuple[LogFile, ...]]
     reading: KeyReading
 
     def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
@@ -43,7 +40,7 @@ class LateKeys:
         Raises:
             CorruptError: a log file can't be read.
         """
-        logs = self.logs.get((file_slice.partition, file_slice.file_id))
+        logs = self.logs.get(file_slice.group)
         if not logs:
             return np.empty(0, dtype=np.int64)
         known = self.reading.keys(storage, replace(file_slice, base=None, logs=logs)).cast(keys.type)
@@ -52,7 +49,7 @@ class LateKeys:
 
 def late_logs(
     store: TimelineStore, timeline: Timeline, slices: Iterable[FileSlice]
-) -> dict[_Group, tuple[LogFile, ...]]:
+) -> dict[FileGroupId, tuple[LogFile, ...]]:
     """Return the log files that may be the only ones to hold a key, by file group.
 
     From version 8 on those whose write was requested before the compaction of their base file completed. Below, nothing
@@ -73,7 +70,7 @@ def late_logs(
     if older:
         known = (*store.archived(min(older)), *known)
     compactions = {each.requested: each for each in known if each.action is Action.COMMIT and each.is_completed}
-    found: dict[_Group, tuple[LogFile, ...]] = {}
+    found: dict[FileGroupId, tuple[LogFile, ...]] = {}
     for file_slice, instant in logged:
         compaction = compactions.get(instant)
         if compaction is None:
@@ -84,5 +81,5 @@ def late_logs(
         else:
             late = tuple(log for log in file_slice.logs if log.name.instant < done)
         if late:
-            found[file_slice.partition, file_slice.file_id] = late
+            found[file_slice.group] = late
     return found

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.format import new_file_id
+from pudi.format import FileGroupId, new_file_id
 from pudi.metadata.shards import RecordShards
 from pudi.plan import (
     InsertRoute,
@@ -188,7 +188,7 @@ def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[i
     assigned: dict[int, list[np.ndarray]] = {task.number: [] for task in plan.tasks}
     numbers = {(task.partition, task.location): task.number for task in plan.tasks if task.location}
     for partition, part in partitions.items():
-        targets = [numbers.get((partition, file_id), -1) for file_id in part.file_ids]
+        targets = [numbers.get(FileGroupId(partition, file_id), -1) for file_id in part.file_ids]
         by_key = np.array([*targets, -1])[part.located]
         route = routes.get(partition)
         if route is not None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
-from pudi.format import METADATA_DIR
+from pudi.format import METADATA_DIR, FileGroupId
 from pudi.metadata.changes import Changes
 from pudi.metadata.record_index_rows import decode_locations
 from pudi.metadata.record_schema import RECORD_AVRO
@@ -26,9 +26,6 @@ from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow
 from pudi.task.staged_keys import GONE, KEY, Portion, read_portions
 from pudi.task.write import FileResult
-
-Place = tuple[str, str]
-"""Partition path and file id of a file group."""
 
 Numbers = npt.NDArray[np.int64]
 
@@ -45,8 +42,8 @@ class Repeated:
     """
 
     key: str
-    old: Place
-    new: Place
+    old: FileGroupId
+    new: FileGroupId
     within_commit: bool = False
 
 
@@ -172,7 +169,7 @@ class StagedRows:
         stays = ~np.isin(codes * len(names) + held, self.codes * len(names) + self.places)
         yield from _one_each(self.keys, codes[stays], held[stays], new[codes[stays]], names)
 
-    def _decoded(self) -> list[Place]:
+    def _decoded(self) -> list[FileGroupId]:
         """Return partition path and file id of each location."""
         values = pa.array(self.locations, pa.binary())
         return list(zip(*(each.to_pylist() for each in decode_locations(values, RECORD_AVRO, path="")), strict=True))
@@ -227,9 +224,9 @@ class LateTask:
 
     def run(self, storage: Storage, attempt: int) -> IndexedKeys:
         """Compare them; see `FileJob.run`."""
-        below, where = StorageBelow(storage, METADATA_DIR), (self.slice.partition, self.slice.file_id)
+        below, where = StorageBelow(storage, METADATA_DIR), self.slice.group
         late = read_shard(below, FileSlice(*where, None, self.slice.logs), self.scope)
-        keys, names = one_array(late[RECORD_KEY]), list[Place]()
+        keys, names = one_array(late[RECORD_KEY]), list[FileGroupId]()
         new = _numbers_of(late, names)
         built = read_shard(below, FileSlice(*where, self.slice.base), self.scope, keys)
         held = _numbers_of(built, names)
@@ -239,7 +236,7 @@ class LateTask:
         return IndexedKeys(self.number, 0, None, repeated=tuple(found))
 
 
-def _numbers_of(rows: pa.Table, names: list[Place]) -> Numbers:
+def _numbers_of(rows: pa.Table, names: list[FileGroupId]) -> Numbers:
     """Return for each row of the index the number of its file group; new file groups are added to `names`."""
     known = {place: number for number, place in enumerate(names)}
     partitions, files = (one_array(rows[name]) for name in (PARTITION_PATH, FILE_ID))
@@ -250,13 +247,15 @@ def _numbers_of(rows: pa.Table, names: list[Place]) -> Numbers:
     pairs, back = np.unique(both, return_inverse=True)
     of_pairs = []
     for pair in pairs.tolist():  # file groups, not records
-        place = (paths[pair // len(ids)], ids[pair % len(ids)])
+        place = FileGroupId(paths[pair // len(ids)], ids[pair % len(ids)])
         of_pairs.append(known.setdefault(place, len(known)))
     names[:] = known
     return np.array(of_pairs, dtype=np.int64)[back]
 
 
-def _one_each(keys: pa.Array, codes: Numbers, old: Numbers, new: Numbers, names: Sequence[Place]) -> Iterator[Repeated]:
+def _one_each(
+    keys: pa.Array, codes: Numbers, old: Numbers, new: Numbers, names: Sequence[FileGroupId]
+) -> Iterator[Repeated]:
     """Yield one key for each old file group."""
     for row in np.unique(old, return_index=True)[1].tolist():
         yield Repeated(keys[int(codes[row])].as_py(), names[old[row]], names[new[row]])

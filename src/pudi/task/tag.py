@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
+from pudi.format import FileGroupId
 from pudi.merge import MergeRule
 from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards
 from pudi.plan import Merging, Operation
@@ -42,9 +43,9 @@ class RecordKeys:
         spread: Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]] = map,
     ) -> None:
         keys = keys.cast(pa.string())
-        self._places: dict[tuple[str, str], list[np.ndarray]] = {}
+        self._places: dict[FileGroupId, list[np.ndarray]] = {}
 
-        def find(shard: tuple[int, np.ndarray]) -> list[tuple[tuple[str, str], np.ndarray]]:
+        def find(shard: tuple[int, np.ndarray]) -> list[tuple[FileGroupId, np.ndarray]]:
             number, places = shard
             own = keys.take(pa.array(places))
             return list(by_group(records.find(number, own), own, places))
@@ -55,15 +56,15 @@ class RecordKeys:
 
     def find(self, storage: Storage, file_slice: FileSlice) -> np.ndarray:
         """Return the positions of the keys in a slice, ascending."""
-        return self.of(file_slice.partition, file_slice.file_id)
+        return self.of(file_slice.group)
 
-    def of(self, partition: str, file_id: str) -> np.ndarray:
+    def of(self, group: FileGroupId) -> np.ndarray:
         """Return the positions of the keys in a file group, ascending."""
-        parts = self._places.get((partition, file_id))
+        parts = self._places.get(group)
         return np.sort(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 
-def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
+def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tuple[FileGroupId, np.ndarray]]:
     """Return the rows of the record index by file group: partition path and file id, with the positions of their keys.
 
     Args:
@@ -78,7 +79,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
     (partitions, first), (files, second) = coded
     pairs = first * len(files) + second
     for pair, rows_of in _by_value(pairs):
-        group = partitions[pair // len(files)].as_py(), files[pair % len(files)].as_py()
+        group = FileGroupId(partitions[pair // len(files)].as_py(), files[pair % len(files)].as_py())
         yield group, own[rows_of]
 
 

@@ -18,7 +18,7 @@ from pudi.commit.lease import is_available
 from pudi.commit.rollback import abort
 from pudi.concurrency import ConflictCheck, KeyScope, contradicted_clusterings, is_of_pudi, refuse_contradicted
 from pudi.config import ALLOW_UPDATES, PREFER_WRITER, ClusteringOptions, LockSettings, Options, WriteOptions
-from pudi.format import Action, State, instant_to_millis
+from pudi.format import Action, FileGroupId, State, instant_to_millis
 from pudi.services.failures import roll_back_plan
 from pudi.timeline import Instant, Timeline
 
@@ -57,7 +57,7 @@ class UpdateStrategy:
         """Return whether a pending clustering yields to the write, which is sure not to be lost."""
         return self.allows and (self._is_free(plan) or self._is_run_by_pudi(plan))
 
-    def refuse(self, timeline: Timeline, groups: Collection[tuple[str, str]]) -> None:
+    def refuse(self, timeline: Timeline, groups: Collection[FileGroupId]) -> None:
         """Refuse a write before it writes files.
 
         Args:

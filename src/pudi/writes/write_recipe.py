@@ -18,7 +18,7 @@ from pudi.commit.conditions import SchemaSeen, SoleProgress
 from pudi.commit.transaction import Phases
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
-from pudi.format import CommitMetadata
+from pudi.format import CommitMetadata, FileGroupId
 from pudi.merge import MergeRule
 from pudi.plan import Change, LogOptions, Operation, PartitionTask, WritePlan
 from pudi.plan.write import WriteSpec, with_flag
@@ -165,11 +165,13 @@ class Placement:
         return self.drops_empty or any((self.replaced or {}).values())
 
     @property
-    def known_groups(self) -> set[tuple[str, str]]:
+    def known_groups(self) -> set[FileGroupId]:
         """The file groups that the write is known to update or replace, by partition path and file id."""
         tasks = self.plan.tasks if isinstance(self.plan, WritePlan) else ()
-        replaced = ((partition, file_id) for partition, ids in (self.replaced or {}).items() for file_id in ids)
-        return {(task.partition, task.file_id) for task in tasks if task.location is not None}.union(replaced)
+        replaced = (
+            FileGroupId(partition, file_id) for partition, ids in (self.replaced or {}).items() for file_id in ids
+        )
+        return {task.group for task in tasks if task.location is not None}.union(replaced)
 
 
 def take_records(write: WriteSnapshot, data: Any, *, unique: bool = False) -> Any:

@@ -15,7 +15,6 @@ import pudi
 from pudi.client import MetaClient
 from pudi.concurrency import heartbeats
 from pudi.concurrency.conflicts import ConflictCheck
-from pudi.concurrency.touched import groups_of, replaced_groups
 from pudi.locks import table_lock
 from pudi.locks.storage_lock import StorageBasedLock
 from pudi.metadata import validity
@@ -274,7 +273,7 @@ def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
             refused = False
         finally:
             seen, listed = ({each.requested for each in timeline.commits} for timeline in (check.seen, now))
-            groups = groups_of(check.written) | replaced_groups(check.written)
+            groups = check.written.touched_groups
             about = at, process.name, check.own.requested
             checks.append(Checked(*about, frozenset(seen), frozenset(listed), frozenset(groups), refused))
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from pudi.concurrency.touched import Group, groups_of, replaced_groups
 from pudi.format import (
     TABLE_LOCK,
     Action,
     CommitMetadata,
+    FileGroupId,
     InstantFile,
     State,
     decode_avro,
@@ -62,7 +62,7 @@ class ServiceTrace:
         self._done = dict(self._completed())
         self._times: dict[str, int] = {}
         self._files: dict[str, Any] = {}
-        self._begun: Counter[Group] = Counter()
+        self._begun: Counter[FileGroupId] = Counter()
         self._keepers: dict[tuple[str, str], str] = {}
         self._clean = ""
         self._holder: str | None = None
@@ -93,7 +93,7 @@ class ServiceTrace:
             metadata = decode_commit_metadata(files[path], path=path)
             self._times[requested] = 2 * number + 1
             kind = _KINDS.get(metadata.operation_type or "", "write")
-            adds, replaces = self._adds(requested, metadata), self._groups(replaced_groups(metadata))
+            adds, replaces = self._adds(requested, metadata), self._groups(metadata.replaced_groups)
             commits.append(STATE.Commit(kind, self._times[requested], self._times[requested] + 1, adds, replaces))
         there = frozenset(file for path, file in self._files.items() if path in files)
         self.table = replace(self.table, commits=frozenset(commits), files=there)
@@ -112,7 +112,7 @@ class ServiceTrace:
                         found.add(file)
         return frozenset(found)
 
-    def _groups(self, found: Iterable[Group]) -> frozenset[tuple[str, str, int]]:
+    def _groups(self, found: Iterable[FileGroupId]) -> frozenset[tuple[str, str, int]]:
         """File groups; one whose replacement has been archived may be begun again, as another one."""
         return frozenset((*group, self._begun[group]) for group in found)
 
@@ -157,7 +157,7 @@ class ServiceTrace:
         groups = self._groups(() if check is None else check.groups)
         rewrites = replaces = self._groups(())
         if metadata is not None:
-            groups, replaces = self._groups(groups_of(metadata)), self._groups(replaced_groups(metadata))
+            groups, replaces = self._groups(metadata.written_groups), self._groups(metadata.replaced_groups)
             rewrites = frozenset(file.group for file in self._adds(w, metadata) if file.base)
         live = groups & STATE.live_groups(self.table, self.table.now)  # of others it is about to learn
         reads = frozenset().union(*(STATE.slice_of(self.table, group, self.table.now) for group in live))

@@ -17,6 +17,7 @@ from pudi.engine.spark.read_tasks import task_count
 from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import column_in_workers, functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
+from pudi.format import FileGroupId
 from pudi.metadata.shards import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.schema.arrays import encoded_column, take, take_column
@@ -124,7 +125,7 @@ def look_up_records(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
         records: the record index; one task looks up keys in one of its file groups.
         slices: the table's slices: a file group that isn't there any more has no records.
     """
-    known = frozenset((each.partition, each.file_id) for each in slices)
+    known = frozenset(each.group for each in slices)
     keys = keyed.select(PARTITION_PATH, RECORD_KEY)
     schema = keys.schema.jsonValue()
     schema["fields"].append({"name": _BIN, "type": "integer", "nullable": False, "metadata": {}})
@@ -152,7 +153,7 @@ def places_by_index(keyed: Any, records: RecordShards, slices: Sequence[FileSlic
         count: number of records.
     """
     sql = functions(keyed)
-    groups = tuple(dict.fromkeys((each.partition, each.file_id) for each in slices))
+    groups = tuple(dict.fromkeys(each.group for each in slices))
     frame = keyed.coalesce(max(1, count // _TASK_KEYS))  # each task reads the index again
     number = column_in_workers(frame, PlaceNumbers(records, groups).run, "int", RECORD_KEY)
     known = sql.lit(json.dumps([{THERE: partition, FILE_ID: file_id} for partition, file_id in groups]))
@@ -269,7 +270,7 @@ class RecordTasks:
     """
 
     records: RecordShards
-    known: frozenset[tuple[str, str]]
+    known: frozenset[FileGroupId]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `LOCATION_SCHEMA` for rows with the file group's number, partition path and record key."""
@@ -297,15 +298,15 @@ class PlaceNumbers:
     """
 
     records: RecordShards
-    groups: tuple[tuple[str, str], ...]
+    groups: tuple[FileGroupId, ...]
 
     def run(self, batches: Sequence[pa.Array]) -> list[pa.Array]:
         """Return for each key the number of the file group that holds it, -1 for none, batch by batch."""
         coded = encoded_column(pa.chunked_array(batches, pa.string()))
         found = RecordKeys(coded.dictionary, self.records, spread=executor_of(self.records.storage).map)
         numbers = np.full(len(coded.dictionary), -1, dtype=np.int32)
-        for group, (partition, file_id) in enumerate(self.groups):
-            numbers[found.of(partition, file_id)] = group
+        for number, group in enumerate(self.groups):
+            numbers[found.of(group)] = number
         placed = numbers[np.asarray(coded.indices)]
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         return [pa.array(part) for part in np.split(placed, ends)]
@@ -331,11 +332,11 @@ class CompareTasks:
         if not received:
             return
         rows = pa.Table.from_batches(received)
-        places = {(s.partition, s.file_id): s for s in self.slices}
+        places = {s.group: s for s in self.slices}
         fields = self.search.rule.ordering_schema(self.search.schema)
         typed = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
         for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
             own = conform(take(rows.select(typed.names), numbers), typed, table=self.storage.root)
-            newer = newer_than_stored(self.storage, places[partition, file_id], own, self.search)
+            newer = newer_than_stored(self.storage, places[FileGroupId(partition, file_id)], own, self.search)
             older = take_column(own[RECORD_KEY], np.flatnonzero(~newer))
             yield from pa.table([older], schema=GONE_SCHEMA).to_batches()

@@ -31,6 +31,7 @@ from pudi.engine.spark.read_tasks import KeyTasks
 from pudi.engine.spark.records import Group, SparkRecords
 from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
 from pudi.filegroup import FileSlice
+from pudi.format import FileGroupId
 from pudi.merge import DELETED
 from pudi.metadata.shards import RecordShards
 from pudi.plan import Operation, WriteProfile
@@ -101,10 +102,10 @@ class MergeTasks:
         if not received:
             return
         rows = pa.Table.from_batches(received).select(LOCATION_SCHEMA.names).cast(LOCATION_SCHEMA)
-        places = {(each.file_slice.partition, each.file_slice.file_id): each for each in self.lookups}
+        places = {each.file_slice.group: each for each in self.lookups}
         for (partition, file_id), numbers in groups_of(rows, [PARTITION_PATH, FILE_ID]):
             own = take(rows, numbers)
-            lookup, there = places[partition, file_id], np.ones(own.num_rows, dtype=bool)
+            lookup, there = places[FileGroupId(partition, file_id)], np.ones(own.num_rows, dtype=bool)
             if lookup.merged is not None:
                 keys = one_array(own[RECORD_KEY])
                 there[:] = False

@@ -137,7 +137,7 @@ class FileStatistics:
             now: the timeline, under the lock.
             table: the metadata table before this commit.
         """
-        touched = sorted({*self.written.partition_to_write_stats, *(self.written.partition_to_replace_file_ids or {})})
+        touched = sorted(self.written.partitions)
         live = self._live(now, table, touched) if touched and self.spec.columns else []
         tight = not any(each.is_write and each.requested < self.instant.requested for each in now.pending)
         found = self._of_few(table, touched, live, tight) or self._of_many(table, touched, live, tight)

@@ -247,7 +247,7 @@ def _of_statistics(
 
 def _unknown_partitions(index: IndexSpec, written: CommitMetadata) -> Changes | None:
     """Return records stating that the values of a commit's partitions are unknown."""
-    touched = sorted({*written.partition_to_write_stats, *(written.partition_to_replace_file_ids or {})})
+    touched = sorted(written.partitions)
     if not touched:
         return None
     stats = deleted_stats([(partition, "") for partition in touched], index.columns, partitions=True)

@@ -23,7 +23,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice
-from pudi.format import WriteStat, instant_to_millis, staging_dir
+from pudi.format import FileGroupId, WriteStat, instant_to_millis, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.kind import (
@@ -80,7 +80,7 @@ def locate_keys(index: str, plan: ReadPlan, read: IndexRead, keys: pa.Array | No
 
 def groups_of_keys(
     plan: ReadPlan, meta: MetaClient, table: MetadataTable, keys: pa.Array
-) -> frozenset[tuple[str, str]] | None:
+) -> frozenset[FileGroupId] | None:
     """Return the file groups of record keys, in partitions that may have wanted rows; None if that is uncertain."""
     if not meta.config.populate_meta_fields:  # Hudi adds no keys to it then (HoodieTable.shouldTrackSuccessRecords)
         return None
@@ -105,9 +105,9 @@ def groups_of_keys(
     )
     if sum(map(len, found)) < sum(len(each) for _, each in asked) and RECORD_INDEX in table.ever_invalidated:
         return None
-    groups = {(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
-    kept = set(plan.prune_partitions({partition for partition, _ in groups}, meta.keys))
-    return frozenset(group for group in groups if group[0] in kept)
+    groups = {FileGroupId(row[PARTITION_PATH], row[FILE_ID]) for rows in found for row in rows}
+    kept = set(plan.prune_partitions({group.partition for group in groups}, meta.keys))
+    return frozenset(group for group in groups if group.partition in kept)
 
 
 _RECORD_BYTES = 48

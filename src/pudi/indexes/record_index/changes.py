@@ -20,6 +20,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (
     CommitMetadata,
+    FileGroupId,
     WriteStat,
     instant_to_millis,
     parse_base_file,
@@ -268,7 +269,7 @@ class _Tasks:
     written: CommitMetadata
     timeline: Timeline
     index: Index
-    staged: Collection[tuple[str, str]]
+    staged: Collection[FileGroupId]
     staging: RecordStaging
 
     def all(self) -> Iterator[KeyTask]:

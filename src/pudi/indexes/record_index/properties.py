@@ -89,7 +89,7 @@ def note_repeated(meta: MetaClient, timeline: Timeline, found: Sequence[Repeated
         return
     partitions = sorted({each.old[0] for each in found if not each.within_commit})
     slices = meta.view(timeline).slices_of(partitions) if partitions else ()
-    there = {(each.partition, each.file_id) for each in slices}
+    there = {each.group for each in slices}
     counted = [each for each in found if each.within_commit or each.old in there]
     if not counted:
         return
