@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pudi
-from pudi.statement.grammar import parse_statement
-from pudi.statement.names import uses_of
+from pudi.statement.parse.statement import parse_statement
+from pudi.statement.table_uses import uses_of
 from pudi.statement.tree import Query, Text
 from spark import Hudi
 

@@ -15,11 +15,11 @@ from pudi.record import SPARK_ERROR_MARK
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
-from pudi.statement.assignment import check_storable, places
+from pudi.statement.execute.merge_computed import COMPUTED
 from pudi.statement.host import CataloguedEntry, MergeQuery, Settings
-from pudi.statement.merge_values import COMPUTED
-from pudi.statement.names import TableUse, replaced
 from pudi.statement.run import run
+from pudi.statement.store_assignment import check_storable, places
+from pudi.statement.table_uses import TableUse, replaced
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 from pudi.table.catalogs import root_at

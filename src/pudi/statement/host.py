@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi import catalogs
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, SetupError
-from pudi.statement.names import TableUse
+from pudi.statement.table_uses import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 

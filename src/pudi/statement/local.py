@@ -20,11 +20,11 @@ from pudi.schema import normalise
 from pudi.schema.arrays import one_array
 from pudi.schema.conversions import java_float_text
 from pudi.schema.spark_types import quote
-from pudi.statement.assignment import check_storable, stored
 from pudi.statement.host import DATABASE, DEFAULT, CataloguedEntry, MergeQuery, Settings
-from pudi.statement.names import TableUse, replaced
-from pudi.statement.reader import wrong
+from pudi.statement.parse.reader import wrong
 from pudi.statement.run import run
+from pudi.statement.store_assignment import check_storable, stored
+from pudi.statement.table_uses import TableUse, replaced
 from pudi.statement.translate import JAVA_TEXT, REFUSED, Columns, refused, translate
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError, TableNotFoundError
-from pudi.statement import changes, inserts, shows, tables
-from pudi.statement.functions import FUNCTIONS
-from pudi.statement.grammar import parse_statement
-from pudi.statement.host import DATABASE, Host
-from pudi.statement.meaning import has_names_in_double_quotes
-from pudi.statement.reader import wrong
+from pudi.statement.execute import alter_drop, create, insert, merge_into, settings, show, update_delete
+from pudi.statement.host import Host
+from pudi.statement.parse.statement import parse_statement
 from pudi.statement.session import Session
-from pudi.statement.settings import reset_option, set_option
+from pudi.statement.shared_meaning import has_names_in_double_quotes
+from pudi.statement.table_functions import FUNCTIONS
 from pudi.statement.tree import (
     Alter,
     Attach,
@@ -84,22 +82,6 @@ def _query(session: Session, statement: Query) -> Any:
     return session.query(statement.text)
 
 
-def _attach(session: Session, statement: Attach) -> Any:
-    with session.at(statement.at):
-        if statement.address is None:
-            session.attached.detach(statement.name)
-        else:
-            session.attached.attach(statement.name, statement.address)
-    return tables.done(session)
-
-
-def _refresh(session: Session, statement: Refresh) -> Any:
-    with session.at(statement.table):
-        if session.find(statement.table) is None:
-            return session.host.query(Text(session.text, 0), [], [])
-    return tables.done(session)
-
-
 def _foreign(session: Session, statement: Foreign) -> Any:
     with session.at(statement.table):
         table = session.find(statement.table)
@@ -110,61 +92,29 @@ def _foreign(session: Session, statement: Foreign) -> Any:
     return session.host.query(Text(session.text, 0), [], [])
 
 
-def _create_view(session: Session, statement: CreateView) -> Any:
-    spark = session.host.spark
-    if spark is None:
-        raise NotSupportedError(
-            f"SQL: {statement.name}: views aren't kept on this machine; give the query's result by name: "
-            f"pudi.sql(text, {statement.name}=pudi.sql('SELECT …'))"
-        )
-    frame = session.query(statement.query)
-    if statement.columns:
-        names = session.host.columns(frame)
-        if len(names) != len(statement.columns):
-            raise wrong(
-                session.text,
-                statement.query.at,
-                f"the view has {len(statement.columns)} columns, the query {len(names)}",
-            )
-        frame = frame.toDF(*statement.columns)
-    scope = "GlobalTempView" if statement.is_global else "TempView"
-    getattr(frame, f"{'createOrReplace' if statement.replaces else 'create'}{scope}")(statement.name)
-    if statement.cached:
-        spark.catalog.cacheTable(statement.name)
-    return tables.done(session)
-
-
-def _use(session: Session, statement: Use) -> Any:
-    if session.host.spark is not None:
-        return session.host.query(Text(session.text, 0), [], [])
-    if statement.database is not None:  # on this machine a database is a part of names
-        session.host.settings.set(DATABASE, statement.database.lower())
-    return tables.done(session)
-
-
 def _call(session: Session, statement: Call) -> Any:
     return procedures.call(session, statement)
 
 
 _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
-    SetOption: set_option,
-    ResetOption: reset_option,
-    Attach: _attach,
+    Insert: insert.insert,
+    Update: update_delete.update,
+    Delete: update_delete.delete,
+    Merge: merge_into.merge,
+    CreateTable: create.create_table,
+    CreateView: create.create_view,
+    CreateIndex: create.create_index,
+    Alter: alter_drop.alter,
+    Truncate: alter_drop.truncate,
+    DropTable: alter_drop.drop_table,
+    DropIndex: alter_drop.drop_index,
+    Show: show.show,
     Call: _call,
-    Refresh: _refresh,
-    Use: _use,
+    SetOption: settings.set_option,
+    ResetOption: settings.reset_option,
+    Use: settings.use,
+    Attach: settings.attach,
+    Refresh: settings.refresh,
     Foreign: _foreign,
-    CreateView: _create_view,
-    CreateTable: tables.create_table,
-    DropTable: tables.drop_table,
-    Truncate: tables.truncate,
-    Alter: tables.alter,
-    CreateIndex: tables.create_index,
-    DropIndex: tables.drop_index,
-    Show: shows.show,
-    Insert: inserts.insert,
-    Update: changes.update,
-    Delete: changes.delete,
-    Merge: changes.merge,
 }

@@ -9,22 +9,31 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.client import CommitResult
 from pudi.config.read_options import FormatOptions
 from pudi.context.cached import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS, with_meta_fields
-from pudi.statement.attached import AttachedCatalogs
-from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host
-from pudi.statement.meaning import is_read_differently, shared_parts
-from pudi.statement.names import TableUse, uses_of
-from pudi.statement.reader import placed
+from pudi.statement.attached_catalogs import AttachedCatalogs
+from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host, Rows
+from pudi.statement.parse.reader import placed
+from pudi.statement.shared_meaning import is_read_differently, shared_parts
+from pudi.statement.table_uses import TableUse, uses_of
 from pudi.statement.translate.scope import NO_COLUMN
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
 _VIEW = re.compile(r"\s*CREATE\b[^(]*?\bVIEW\b", re.IGNORECASE)
 _READ_OPTIMIZED = FormatOptions.as_read_optimized.key
+_CHANGED = (
+    ("instant", "string"),
+    ("operation", "string"),
+    ("records_inserted", "bigint"),
+    ("records_updated", "bigint"),
+    ("records_deleted", "bigint"),
+)
+"""The columns of what a change returns."""
 TableFunction = Callable[["Session", Sequence[object]], Scan | ChangeFeed | pa.Table]
 """Result of a table-valued function for its arguments."""
 
@@ -194,6 +203,18 @@ class Session:
                 raise
             there = "; ".join(f"{name} has {', '.join(names)}" for name, names in columns.items())
             raise InvalidArgumentError(f"{error.message.partition('; there are ')[0]}; {there}") from error
+
+    def done(self) -> Any:
+        """Return the result of a statement that returns nothing."""
+        return self.host.result(Rows.table((), ()))
+
+    def changed(self, result: CommitResult | None) -> Any:
+        """Return the result of a change as rows: one, or none where nothing was to be done."""
+        rows = []
+        if result is not None:
+            counts = result.records_inserted, result.records_updated, result.records_deleted
+            rows.append((result.instant, result.operation, *counts))
+        return self.host.result(Rows.table(_CHANGED, rows))
 
     def data(self, text: Text) -> Any:
         """Run a query whose rows go into a table: without meta fields, which `SELECT *` has, as in Hudi."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pudi.statement.assignment import _arranged
+from pudi.statement.store_assignment import _arranged
 
 GIVEN = pa.struct([("a", pa.int32()), ("b", pa.int32())])
 WANTED = pa.struct([("b", pa.int32()), ("a", pa.int32())])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
-from pudi.statement.grammar import parse_statement
-from pudi.statement.names import replaced, uses_of
+from pudi.statement.parse.statement import parse_statement
+from pudi.statement.table_uses import replaced, uses_of
 from pudi.statement.tree import (
     Alter,
     Call,

@@ -8,9 +8,9 @@ from typing import Any
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.host import Rows
-from pudi.statement.procedures import about, catalogs, lock_audit, recovery, services, timeline
+from pudi.statement.parse.reader import place, wrong
+from pudi.statement.procedures import catalogs, lock_audit, recovery, services, table, timeline
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure
-from pudi.statement.reader import place, wrong
 from pudi.statement.session import Session
 from pudi.statement.tree import Argument, Call
 
@@ -32,7 +32,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *timeline.PROCEDURES,
         *services.PROCEDURES,
         *recovery.PROCEDURES,
-        *about.PROCEDURES,
+        *table.PROCEDURES,
         *lock_audit.PROCEDURES,
         *catalogs.PROCEDURES,
         _HELP,

@@ -9,8 +9,8 @@ from pudi.config.sync_options import HIVE_TOOL
 from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError
-from pudi.statement.functions import table_of
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure, Rows
+from pudi.statement.table_functions import table_of
 from pudi.table import Table
 
 _OPTIONS = {

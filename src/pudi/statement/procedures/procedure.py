@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.statement.functions import table_of
 from pudi.statement.session import Session
+from pudi.statement.table_functions import table_of
 from pudi.table import Table
 
 Columns = tuple[tuple[str, str], ...]

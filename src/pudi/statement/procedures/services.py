@@ -13,8 +13,8 @@ from pudi.config import (
     check_compactable,
 )
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.statement.functions import moment_text
 from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
+from pudi.statement.table_functions import moment_text
 from pudi.table import Table
 
 _OPTIONS = Parameter("options")

@@ -10,7 +10,6 @@ import numpy as np
 from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata
 from pudi.format.instants import WriteStat
-from pudi.statement.functions import moment_text
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
@@ -22,6 +21,7 @@ from pudi.statement.procedures.procedure import (
     Rows,
     limit,
 )
+from pudi.statement.table_functions import moment_text
 from pudi.table import Table
 from pudi.table.history import HistoryEntry
 

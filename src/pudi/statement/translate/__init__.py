@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.dialects import Spark
 
-from pudi.statement.names import EXPLAIN
+from pudi.statement.table_uses import EXPLAIN
 from pudi.statement.translate.casts import JAVA_TEXT
 from pudi.statement.translate.parser import SparkSql
 from pudi.statement.translate.query import Describe, Queries

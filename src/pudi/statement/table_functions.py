@@ -11,7 +11,7 @@ import pyarrow as pa
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan import ChangeFeed, Scan
 from pudi.statement.host import Rows
-from pudi.statement.reader import Reader
+from pudi.statement.parse.reader import Reader
 from pudi.statement.session import Session, TableFunction
 from pudi.statement.tree import TableName
 from pudi.table import Table

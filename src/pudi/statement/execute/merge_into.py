@@ -1,8 +1,15 @@
-"""MERGE INTO by `Table.merge`. What may mean something else there than in the session, the engine computes."""
+"""MERGE INTO by `Table.merge`. What may mean something else there than in the session, the engine computes.
+
+Merges that Apache Hudi refuses are refused before anything is read. Hudi takes a record's key, partition and ordering
+value from the columns of the source that have these names, and stores them as they are. A merge in which one is missing
+or has another type would place or order records otherwise than the table does.
+
+Source: MergeIntoHoodieTableCommand (validate, checkUpdatingActions, checkInsertingActions, checkDeletingActions).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,18 +18,19 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from pudi.client import CommitResult
+from pudi.config.table_options import EVENT_TIME_ORDERING
 from pudi.errors import PudiError
 from pudi.expr import Column, Expr, constant, leaf_columns, parse
 from pudi.expr.tree import Compare, find_column
 from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeStage
 from pudi.schema.spark_types import arrow_to_spark_type, quote
-from pudi.statement.meaning import compared_exactly, holds, is_shared_in_merge
-from pudi.statement.merge_checks import bare, check_merge
-from pudi.statement.merge_values import CLAUSE, COMPUTED, SIDES, MergeValues
-from pudi.statement.names import conjuncts
-from pudi.statement.reader import wrong
+from pudi.schema.types import takes_as_is
+from pudi.statement.execute.merge_computed import CLAUSE, COMPUTED, SIDES, MergeValues
+from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
+from pudi.statement.shared_meaning import compared_exactly, holds, is_shared_in_merge
+from pudi.statement.store_assignment import spark_name
+from pudi.statement.table_uses import conjuncts
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
 from pudi.table.merge import execute_clauses
@@ -39,29 +47,31 @@ _CHANGING = frozenset(
 _KINDS = {"update": MergeKind.UPDATE, "delete": MergeKind.DELETE, "insert": MergeKind.INSERT}
 
 
-def merge_into(session: Session, statement: Merge, table: Table) -> CommitResult | None:
-    """Run a merge.
+def merge(session: Session, statement: Merge) -> Any:
+    """Run MERGE INTO.
 
     Raises:
         InvalidArgumentError: a clause names a column that isn't there, or several rows of the source match one row.
     """
+    table = session.changeable(statement.table)
     source = session.query(Text(f"SELECT * FROM {statement.source.text}", statement.source.at - len("SELECT * FROM ")))
     merging = _Merging(session, statement, table, session.host.schema(source))
     for clause in statement.clauses:
         merging.check(clause)
-    check_merge(session.text, statement, table, merging.columns)
+    _check_merge(session.text, statement, table, merging.columns)
     on = merging.on()
     clauses = merging.clauses()
     if merging.computed:
         source = merging.with_computed()
     builder = table.merge(source, on, source_alias=merging.source, target_alias=merging.target)
     try:
-        return execute_clauses(builder, clauses, merging.joined or None)
+        result = execute_clauses(builder, clauses, merging.joined or None)
     except PudiError as error:
         for number, (sql, _) in reversed(list(enumerate(merging.computed))):
             error.message = error.message.replace(f"source.{COMPUTED}{number}", sql)
         with session.at(statement.on if error.message.startswith("on: ") else statement.clauses[0].at):
             raise
+    return session.changed(result)
 
 
 @dataclass(slots=True)
@@ -303,3 +313,101 @@ def _unwrapped(node: exp.Expression) -> exp.Expression:
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
+
+
+_VERSION_OF_MODES = 8
+"""The first version whose tables say by which rule they merge; only there Hudi asks for ordering fields."""
+
+
+def _check_merge(text: str, statement: Merge, table: Table, source: pa.Schema) -> None:
+    """Refuse a merge that Hudi refuses.
+
+    Args:
+        text: the statement's text, for errors.
+        statement: the merge.
+        table: the table merged into.
+        source: the source's columns.
+
+    Raises:
+        InvalidArgumentError: a clause lacks or repeats a column, the source has a key, partition or ordering column of
+            another type, or two clauses delete matched rows.
+    """
+    for message, clause in _faults(statement, table, source):
+        raise wrong(text, clause.at, message)
+
+
+def assigned(clause: MergeAction, table: Table, target: str) -> list[str]:
+    """Return the table's columns that a clause sets, those that it sets twice twice; unknown ones are left out."""
+    given = [name for name, _ in clause.values or ()]
+    names = [named(table.schema.names, bare(name, target)) for name in given]
+    return [name for name in names if name is not None]
+
+
+def bare(name: str, alias: str) -> str:
+    """Return the name of a column without the table's name in front."""
+    first, dot, rest = name.partition(".")
+    return rest if dot and first.lower() == alias.lower() else name
+
+
+def _faults(statement: Merge, table: Table, source: pa.Schema) -> Iterator[tuple[str, MergeAction]]:
+    target = statement.alias or statement.table.parts[-1]
+    deletes = [clause for clause in statement.clauses if clause.when is When.MATCHED and clause.action == "delete"]
+    if len(deletes) > 1:
+        yield "a merge deletes matched rows by one clause: join the conditions by OR", deletes[1]
+    needed = _needed(table)
+    for clause in statement.clauses:
+        if clause.action == "delete":
+            continue
+        if clause.values is None:
+            yield from ((message, clause) for message in _lacking(clause, table, source))
+            continue
+        names = assigned(clause, table, target)
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            yield f"column {twice} is set twice", clause
+        missing = [name for name in needed if name not in names]
+        if missing and clause.when is not When.NOT_MATCHED_BY_SOURCE:
+            yield f"the clause sets no {missing[0]}, the table's ordering field: {_advice(clause, missing[0])}", clause
+    sourced = [each for each in statement.clauses if each.when is not When.NOT_MATCHED_BY_SOURCE]
+    setting = next((each for each in sourced if each.action != "delete"), None)
+    if setting is not None:
+        yield from ((message, setting) for message in _mistyped(table, source, needed))
+
+
+def _needed(table: Table) -> tuple[str, ...]:
+    """Return the ordering fields that clauses must set."""
+    config = table.config
+    ordered = config.merge_mode == EVENT_TIME_ORDERING and config.version >= _VERSION_OF_MODES
+    return tuple(name.partition(".")[0] for name in config.ordering_fields) if ordered else ()
+
+
+def _advice(clause: MergeAction, name: str) -> str:
+    if clause.action == "update":
+        return f"without it nothing says whether the change is newer; {name} = target.{name} keeps its value"
+    return "without it nothing says which version of the record is newer"
+
+
+def _lacking(clause: MergeAction, table: Table, source: pa.Schema) -> Iterator[str]:
+    """Yield what's wrong with `*`, which stands for all of the table's columns."""
+    missing = [name for name in table.schema.names if named(source.names, name) is None]
+    if missing:
+        star = "UPDATE SET *" if clause.action == "update" else "INSERT *"
+        yield f"{star}: the source has no column {missing[0]}; name the columns"
+
+
+def _mistyped(table: Table, source: pa.Schema, ordering: tuple[str, ...]) -> Iterator[str]:
+    """Yield the columns of the source whose type isn't that of the key, partition or ordering column of their name."""
+    config = table.config
+    whats = {
+        **dict.fromkeys(ordering, "ordering field"),
+        **dict.fromkeys(config.partition_fields, "partition column"),
+        **dict.fromkeys(config.record_key_fields, "record key column"),
+    }
+    for name, what in whats.items():
+        own = named(source.names, name)
+        if own is None or name not in table.schema.names:
+            continue
+        wanted, given = table.schema.field(name).type, source.field(own).type
+        if not takes_as_is(wanted, given):
+            kinds = spark_name(wanted), spark_name(given)
+            yield f"the {what} {name} is {kinds[0]}, the source's column {own} is {kinds[1]}: CAST it in the source"

@@ -1,4 +1,7 @@
-"""SET: options of Hudi and pudi on both engines, and the settings of Spark, which on this machine have one value."""
+"""SET and RESET, USE, ATTACH and DETACH, REFRESH: statements about the session.
+
+Options of Hudi and pudi are set on both engines, and the settings of Spark, which on this machine have one value.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,19 @@ from typing import Any
 
 from pudi.config import option
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.statement.attached import ATTACHED
+from pudi.statement.attached_catalogs import ATTACHED
 from pudi.statement.host import DATABASE, NAMED_TABLE, WAREHOUSE, Rows
-from pudi.statement.meaning import UTC
 from pudi.statement.session import Session
-from pudi.statement.tree import TIME_ZONE, ResetOption, SetOption, Text
+from pudi.statement.shared_meaning import UTC
+from pudi.statement.tree import (
+    TIME_ZONE,
+    Attach,
+    Refresh,
+    ResetOption,
+    SetOption,
+    Text,
+    Use,
+)
 
 _OWN = ("hoodie.", "pudi.")
 _OF_SQL = "pudi.sql."
@@ -31,8 +42,6 @@ _MEANINGS: Mapping[str, frozenset[str]] = {
 """The settings of Spark that say what a statement means, with the values that statements have on this machine."""
 _OLD_MEANINGS = "spark.sql.legacy."
 """The settings that begin so bring back what statements of older releases meant."""
-
-
 _SHOWN = (("key", "string"), ("value", "string"))
 _SECRET = re.compile(r"secret|password|token|access[.-]?key|credential", re.IGNORECASE)
 """Found in the keys of values that nobody may see (spark.redaction.regex, and what AWS and Polaris call theirs)."""
@@ -101,3 +110,30 @@ def _check_meaning(key: str, value: str) -> None:
             f"{key} brings back what statements of older releases of Spark meant, which they don't on this machine; "
             "run them on Spark, or leave the setting out"
         )
+
+
+def attach(session: Session, statement: Attach) -> Any:
+    """Run ATTACH or DETACH: know a catalog by name, or no more."""
+    with session.at(statement.at):
+        if statement.address is None:
+            session.attached.detach(statement.name)
+        else:
+            session.attached.attach(statement.name, statement.address)
+    return session.done()
+
+
+def refresh(session: Session, statement: Refresh) -> Any:
+    """Run REFRESH TABLE or ANALYZE TABLE: nothing for a Hudi table, whose statistics its writes keep."""
+    with session.at(statement.table):
+        if session.find(statement.table) is None:
+            return session.host.query(Text(session.text, 0), [], [])
+    return session.done()
+
+
+def use(session: Session, statement: Use) -> Any:
+    """Run USE: choose the database of names that say none."""
+    if session.host.spark is not None:
+        return session.host.query(Text(session.text, 0), [], [])
+    if statement.database is not None:  # on this machine a database is a part of names
+        session.host.settings.set(DATABASE, statement.database.lower())
+    return session.done()

@@ -12,7 +12,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import bind_value, parse
 from pudi.expr.tree import Literal
 from pudi.record import DEFAULT_PARTITION, matching_paths
-from pudi.statement.reader import wrong
+from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Alter, Partition, Show, Text
 from pudi.table import Table

@@ -11,9 +11,8 @@ from pudi.client import CommitResult
 from pudi.config import Options, SqlOptions, WriteOptions, resolve_only
 from pudi.errors import NotSupportedError
 from pudi.plan import Operation
-from pudi.statement.changes import changed
-from pudi.statement.partitions import constants_of, partitions_with
-from pudi.statement.reader import wrong
+from pudi.statement.execute.partitions import constants_of, partitions_with
+from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Insert
 from pudi.table import Table
@@ -30,8 +29,8 @@ def insert(session: Session, statement: Insert) -> Any:
     frame = _rows(session, statement, table)
     if statement.overwrite or operation.replaces:
         static = {} if _is_dynamic(session, told) else constants_of(session, table, statement.partition)
-        return changed(session, _overwrite(table, frame, operation, static))
-    return changed(session, table.write(frame, operation))
+        return session.changed(_overwrite(table, frame, operation, static))
+    return session.changed(table.write(frame, operation))
 
 
 def _inserting(table: Table, told: Options) -> Operation:

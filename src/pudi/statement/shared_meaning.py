@@ -3,7 +3,7 @@
 A statement has one meaning: its engine's, with the session's time zone, case, quotes and ANSI mode. What `where` means
 is fixed: Spark's ANSI mode in UTC. So a verb takes a condition or a value as text only if no setting of any engine can
 change it: a column compared with a constant of its own type, NULLs, texts by LIKE, arithmetic of doubles. Files are
-skipped by such conditions too. Everything else is computed by the engine (`pudi.statement.computed`).
+skipped by such conditions too. Everything else is computed by the engine (`pudi.statement.execute.update_delete`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pudi.expr.sqltypes import holds_integer, is_decimal, is_float, is_integer, 
 from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, Not, Or, find_column
 from pudi.plan.merge_into import MergeNames
 from pudi.statement.host import Host
-from pudi.statement.names import conjuncts
+from pudi.statement.table_uses import conjuncts
 from pudi.statement.tree import TIME_ZONE
 
 _READ_DIFFERENTLY = re.compile(r"[\"\\]|\$\{|--|/\*")

@@ -6,7 +6,6 @@ from posixpath import basename
 
 from pudi.errors import InvalidArgumentError
 from pudi.record import matching_paths
-from pudi.statement.functions import matches_by_folder
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
@@ -18,6 +17,7 @@ from pudi.statement.procedures.procedure import (
     Rows,
     limit,
 )
+from pudi.statement.table_functions import matches_by_folder
 
 _VERSIONS = {"SIX": 6, "EIGHT": 8, "NINE": 9}
 _TO_VERSION = Parameter("to_version", required=True)

@@ -1,48 +1,28 @@
-"""UPDATE, DELETE and MERGE INTO, by the verbs of a table.
+"""UPDATE and DELETE, by the verbs of a table.
 
-What may mean something else in the language of `where` than in the session, the engine computes.
+What may mean something else in the language of `where` than in the session, the engine computes: such a change is a
+query over the table as of an instant, with the session's settings, and an upsert or delete that is refused if the table
+has changed since.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from pudi.client import CommitResult
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import leaf_columns, parse
 from pudi.expr.tree import find_column
-from pudi.schema import with_meta_fields
-from pudi.statement.computed import compute, stored_key
-from pudi.statement.host import Rows
-from pudi.statement.meaning import is_read_differently, shared_condition, shared_value
-from pudi.statement.merges import merge_into
-from pudi.statement.reader import wrong
+from pudi.schema import RECORD_KEY, with_meta_fields
+from pudi.schema.spark_types import quote
+from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
-from pudi.statement.tree import Delete, Merge, Text, Update
+from pudi.statement.shared_meaning import is_read_differently, parts_of, shared_condition, shared_parts, shared_value
+from pudi.statement.tree import Delete, Text, Update
 from pudi.table import Table
-
-RESULT = (
-    ("instant", "string"),
-    ("operation", "string"),
-    ("records_inserted", "bigint"),
-    ("records_updated", "bigint"),
-    ("records_deleted", "bigint"),
-)
-"""The columns of what a change returns."""
-
-
-def changed(session: Session, result: CommitResult | None) -> Any:
-    """The result of a change as rows: one, or none where nothing was to be done."""
-    rows = []
-    if result is not None:
-        rows.append((result.instant, result.operation, *_counts(result)))
-    return session.host.result(Rows.table(RESULT, rows))
-
-
-def _counts(result: CommitResult) -> tuple[int, int, int]:
-    return result.records_inserted, result.records_updated, result.records_deleted
 
 
 def update(session: Session, statement: Update) -> Any:
@@ -74,11 +54,11 @@ def update(session: Session, statement: Update) -> Any:
     if where is not None and all(value is not None for value in shared.values()):
         with session.at(at):
             condition = None if statement.where is None else where
-            return changed(session, table.update(shared, condition, spark=session.host.spark))
+            return session.changed(table.update(shared, condition, spark=session.host.spark))
     _check_columns(session, table, statement.where)
     fields = [*stored_key(table), *table.schema]
     found = compute(session, table, alias, fields, values, statement.where, at)
-    return changed(session, table.upsert(found.rows, if_unchanged_since=found.instant))
+    return session.changed(table.upsert(found.rows, if_unchanged_since=found.instant))
 
 
 def delete(session: Session, statement: Delete) -> Any:
@@ -89,12 +69,12 @@ def delete(session: Session, statement: Delete) -> Any:
     where = _shared(session, statement.where, alias, with_meta_fields(table.schema))
     if where is not None:
         with session.at(at):
-            return changed(session, table.delete(where=where, spark=session.host.spark))
+            return session.changed(table.delete(where=where, spark=session.host.spark))
     _check_columns(session, table, statement.where)
     names = dict.fromkeys((*table.config.record_key_fields, *table.config.partition_fields))
     fields = [*stored_key(table), *(table.schema.field(name) for name in names)]
     found = compute(session, table, alias, fields, {}, statement.where, at)
-    return changed(session, table.delete(found.rows, if_unchanged_since=found.instant))
+    return session.changed(table.delete(found.rows, if_unchanged_since=found.instant))
 
 
 def _shared(session: Session, where: Text | None, alias: str, schema: pa.Schema) -> str | None:
@@ -134,6 +114,64 @@ def _column(session: Session, table: Table, name: str, value: Text, alias: str) 
     return known
 
 
-def merge(session: Session, statement: Merge) -> Any:
-    """Run MERGE INTO."""
-    return changed(session, merge_into(session, statement, session.changeable(statement.table)))
+TARGET = "__changed"
+"""The name by which a query finds the table that a statement changes, at one instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """Rows that the engine has computed.
+
+    Attributes:
+        rows: the rows, with the table's names and types; a DataFrame on Spark.
+        instant: the instant that the table was read at, for `if_unchanged_since`.
+    """
+
+    rows: Any
+    instant: str
+
+
+def compute(
+    session: Session,
+    table: Table,
+    alias: str,
+    fields: Sequence[pa.Field],
+    values: Mapping[str, Text],
+    where: Text | None,
+    at: int,
+) -> Computed:
+    """Let the engine find the rows of a table that match a condition, and compute new values of their columns.
+
+    Files that can't match aren't read, as in a query.
+
+    Args:
+        session: the statement's.
+        table: the table.
+        alias: what the statement calls it.
+        fields: the columns of the rows that come back.
+        values: expressions by column; a column without one keeps its value.
+        where: the condition, with subqueries if the engine has them; None for all rows.
+        at: a place of the statement, for errors.
+
+    Raises:
+        InvalidArgumentError: the engine refuses an expression, or a value doesn't fit its column.
+    """
+    kept = (
+        None
+        if where is None
+        else shared_parts(session.host, parts_of(where.text), alias, with_meta_fields(table.schema))
+    )
+    scan = table.scan(session.shown(table), kept)
+    chosen = ", ".join(
+        f"{values[each.name].text if each.name in values else quote(each.name)} AS {quote(each.name)}"
+        for each in fields
+    )
+    condition = "" if where is None else f" WHERE {where.text}"
+    with session.at(at):
+        rows = session.query(Text(f"SELECT {chosen} FROM {TARGET} AS {quote(alias)}{condition}", at), {TARGET: scan})
+        return Computed(session.host.fitted(rows, fields, casts=bool(values)), scan.instant)
+
+
+def stored_key(table: Table) -> list[pa.Field]:
+    """The column that says which record a row is, where the table generates its keys."""
+    return [] if table.config.record_key_fields else [pa.field(RECORD_KEY, pa.string())]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.errors import InvalidArgumentError
 from pudi.schema import META_FIELDS
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type, quote
-from pudi.statement import partitions
+from pudi.statement.execute import partitions
 from pudi.statement.host import Entry, Rows
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Show

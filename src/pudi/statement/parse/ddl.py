@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pudi.errors import NotSupportedError
-from pudi.statement.reader import Reader, place
+from pudi.statement.parse.reader import Reader, place
 from pudi.statement.tree import (
     Alter,
     Change,
@@ -28,7 +28,7 @@ from pudi.statement.tree import (
 _OF_A_COLUMN = "of a column, its type, place and comment can be changed"
 
 
-def partition(reader: Reader) -> Partition:
+def read_partition(reader: Reader) -> Partition:
     """Read `PARTITION (column = value, column)`, if it comes."""
     if not reader.takes("PARTITION"):
         return ()
@@ -41,7 +41,7 @@ def partition(reader: Reader) -> Partition:
     return tuple(found)
 
 
-def properties(reader: Reader) -> dict[str, str]:
+def _properties(reader: Reader) -> dict[str, str]:
     """Read `(key = value, …)`; keys with dots, or in quotes."""
     reader.need("(")
     found: dict[str, str] = {}
@@ -144,7 +144,7 @@ def _table_part(reader: Reader, parts: dict[str, object], *, is_like: bool) -> N
     elif reader.takes("TBLPROPERTIES") or reader.takes("OPTIONS"):
         known = parts["properties"]
         assert isinstance(known, dict)
-        parts["properties"] = known | properties(reader)
+        parts["properties"] = known | _properties(reader)
     elif not is_like and (reader.takes("PARTITIONED", "BY") or reader.takes("PARTITIONED BY")):
         parts["partitioned_by"] = _columns(reader)
     elif is_like:
@@ -204,7 +204,7 @@ def _create_index(reader: Reader) -> Statement:
     table = reader.table()
     kind = reader.name("a kind of index") if reader.takes("USING") else ""
     columns = reader.names() if reader.sees("(") else ()
-    options = properties(reader) if reader.takes("OPTIONS") else {}
+    options = _properties(reader) if reader.takes("OPTIONS") else {}
     return CreateIndex(name, table, kind.lower(), columns, options, exists_ok)
 
 
@@ -226,7 +226,7 @@ def _drop(reader: Reader) -> Statement | None:
 def _truncate(reader: Reader) -> Statement:
     reader.need("TRUNCATE")
     reader.need("TABLE")
-    return Truncate(reader.table(), partition(reader))
+    return Truncate(reader.table(), read_partition(reader))
 
 
 def _repair_partitions(reader: Reader) -> Statement:
@@ -270,7 +270,7 @@ def _add(reader: Reader, table: TableName) -> Alter:
         raise reader.wrong("COLUMNS or PARTITION is expected")
     partitions = []
     while reader.sees("PARTITION"):
-        partitions.append(partition(reader))
+        partitions.append(read_partition(reader))
         if reader.sees("LOCATION"):
             raise NotSupportedError(
                 f"SQL, {place(reader.text, reader.at)}: LOCATION of a partition: Hudi keeps a table's partitions below "
@@ -291,11 +291,11 @@ def _rename(reader: Reader, table: TableName) -> Alter:
 def _drop_part(reader: Reader, table: TableName) -> Alter:
     exists_ok = _exists(reader)
     if reader.sees("PARTITION"):
-        partitions = [partition(reader)]
+        partitions = [read_partition(reader)]
         while reader.takes(","):
             if not reader.sees("PARTITION"):
                 raise reader.wrong("PARTITION (…) is expected")
-            partitions.append(partition(reader))
+            partitions.append(read_partition(reader))
         reader.takes("PURGE")
         return Alter(table, Change.DROP_PARTITION, partitions=tuple(partitions), exists_ok=exists_ok)
     reader.one_of("COLUMN", "COLUMNS")
@@ -328,7 +328,7 @@ def _change_column(reader: Reader, table: TableName) -> Alter:
 def _set(reader: Reader, table: TableName) -> Alter:
     if not reader.takes("TBLPROPERTIES"):
         raise reader.wrong("TBLPROPERTIES is expected")
-    return Alter(table, Change.SET_PROPERTIES, properties=properties(reader))
+    return Alter(table, Change.SET_PROPERTIES, properties=_properties(reader))
 
 
 def _unset(reader: Reader, table: TableName) -> Alter:
@@ -366,7 +366,7 @@ def _show(reader: Reader) -> Statement | None:
         return Show("tables", like=like, database=database)
     if reader.takes("PARTITIONS"):
         table = reader.table()
-        return Show("partitions", table, partition(reader))
+        return Show("partitions", table, read_partition(reader))
     if reader.word() in {"INDEXES", "INDEX"}:
         reader.position += 1
         reader.one_of("FROM", "IN", "ON")

@@ -13,7 +13,7 @@ from sqlglot.errors import SqlglotError
 
 from pudi.errors import NotSupportedError
 from pudi.schema.spark_types import quote
-from pudi.statement.reader import place
+from pudi.statement.parse.reader import place
 from pudi.statement.tree import TableName, Text
 
 EXPLAIN = re.compile(r"^\s*EXPLAIN\s+(?:(?:EXTENDED|FORMATTED|COST|CODEGEN)\s+)?", re.IGNORECASE)

@@ -1,0 +1,1 @@
+"""Read statements from text; begin with `statement`."""
