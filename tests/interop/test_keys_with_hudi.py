@@ -15,6 +15,7 @@ import pudi
 from pudi.client import MetaClient, TableProperties
 from pudi.client.properties import read_properties
 from pudi.client.single_key import names_single_key
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options, TableConfig
 from pudi.context import Context
 from pudi.storage import open_storage
@@ -258,8 +259,8 @@ def test_how_older_tables_name_a_single_key(spark: Any, tmp_path: Path, new_enco
     config = TableConfig.parse(read_properties(storage, context), table=storage.root)
     meta = MetaClient.of(storage, TableProperties(config), {}, context)
     assert config.version == 8
-    assert names_single_key(meta, meta.store.load(), Options()) is not new_encoding
+    assert names_single_key(TableSnapshot.load(meta, Options())) is not new_encoding
     option = "hoodie.write.complex.keygen.new.encoding"
-    assert names_single_key(meta, meta.store.load(), Options({option: new_encoding})) is not new_encoding
+    assert names_single_key(TableSnapshot.load(meta, Options({option: new_encoding}))) is not new_encoding
     with pytest.raises(pudi.InvalidArgumentError, match="contradicts"):
-        names_single_key(meta, meta.store.load(), Options({option: not new_encoding}))
+        names_single_key(TableSnapshot.load(meta, Options({option: not new_encoding})))

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from posixpath import basename
 
 from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, FileGroupId, WriteStat, parse_base_file, parse_log_file
-from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
+from pudi.schema import with_meta_fields
 from pudi.task.index_keys import KeyReading
-from pudi.timeline import Timeline
 
 _UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every key where it is."""
@@ -53,10 +51,10 @@ def may_change_keys(written: CommitMetadata) -> bool:
     return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
 
 
-def key_reading(meta: MetaClient, timeline: Timeline) -> KeyReading:
+def key_reading(snapshot: TableSnapshot) -> KeyReading:
     """Return how the keys of a table's slices are read."""
-    schema = with_meta_fields(without_meta_fields(avro_to_arrow(meta.schema_json(timeline))))
-    return KeyReading(schema, merging_of(TableSnapshot(meta, timeline)), history=read_history(meta, timeline, timeline))
+    schema = with_meta_fields(snapshot.schema.columns)
+    return KeyReading(schema, merging_of(snapshot), history=read_history(snapshot))
 
 
 def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
@@ -69,18 +67,16 @@ def data_file(stat: WriteStat) -> BaseFile | LogFile | None:
 
 
 def changed_groups(
-    meta: MetaClient,
+    snapshot: TableSnapshot,
     written: CommitMetadata,
-    timeline: Timeline,
     counts: Callable[[WriteStat], bool] = lambda stat: True,
     asks_before: Callable[[WriteStat], bool] = lambda stat: True,
 ) -> Iterator[ChangedGroup]:
     """Find the file groups that a commit changes; those that it writes to come first.
 
     Args:
-        meta: the table.
+        snapshot: the table when the commit was planned.
         written: the commit's metadata.
-        timeline: the timeline when the commit was planned.
         counts: whether a file may change index entries.
         asks_before: whether the slice before a file is needed; if so, its partition is listed.
     """
@@ -92,7 +88,7 @@ def changed_groups(
     gone = written.replaced_groups
     listed = {group.partition for group, stats in groups.items() if any(map(asks_before, stats))}
     listed |= {group.partition for group in gone}
-    slices = meta.view(timeline).slices_of(sorted(listed)) if listed else ()
+    slices = snapshot.view().slices_of(sorted(listed)) if listed else ()
     before = {each.group: each for each in slices}
     for group, of_group in groups.items():
         files = [file for stat in of_group if (file := data_file(stat)) is not None]

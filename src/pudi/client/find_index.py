@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pudi.client.hash_rings import read_rings
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import KeyScope
 from pudi.config import BY_BUCKET, IndexOptions, LockSettings, Options, TableConfig
 from pudi.config.table_options import MERGE_ON_READ
@@ -31,7 +32,6 @@ from pudi.format.log_data import decode_data
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY
 from pudi.tagging import Buckets, ConsistentBuckets, Index, check_key_column, key_hashes
-from pudi.timeline import Timeline
 
 _TYPE, _ENGINE = IndexOptions.index_type, IndexOptions.bucket_engine
 _COUNT, _FIELDS = IndexOptions.bucket_count, IndexOptions.bucket_hash_fields
@@ -104,14 +104,17 @@ def check_index(meta: MetaClient, options: Options) -> None:
     if not has_index_options(options):
         return
     check_index_options(meta.config, options, meta.storage.root)
-    _Finder(meta, meta.store.load(), options).find()
+    _Finder(TableSnapshot.load(meta, options)).find()
 
 
-def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
+def find_index(snapshot: TableSnapshot) -> Index:
     """Return the index that writes use.
 
     A table whose files are buckets has the bucket index, with or without an option. Its files also state the number of
     buckets: it divides the difference between the hash of every key and the bucket of its file.
+
+    Args:
+        snapshot: the table, with the writer's options.
 
     Raises:
         InvalidArgumentError: the options contradict each other or the table, so that writes would miss keys: another
@@ -119,12 +122,13 @@ def find_index(meta: MetaClient, timeline: Timeline, options: Options) -> Index:
             with buckets; or nothing decides the number of buckets.
         NotSupportedError: the table's buckets are numbered partition by partition.
     """
-    check_index_options(meta.config, options, meta.storage.root)
-    found = _Finder(meta, timeline, options).find()
+    check_index_options(snapshot.config, snapshot.options, snapshot.table)
+    found = _Finder(snapshot).find()
     if found is None:
         raise InvalidArgumentError(
-            f"nothing says how many buckets a partition has, which aren't {options[_COUNT]}: give option {_COUNT}",
-            table=meta.storage.root,
+            f"nothing says how many buckets a partition has, which aren't {snapshot.options[_COUNT]}: give option "
+            f"{_COUNT}",
+            table=snapshot.table,
         )
     return found
 
@@ -228,29 +232,27 @@ class _Evidence:
 class _Finder:
     """Find the index of one table at one timeline."""
 
-    meta: MetaClient
-    timeline: Timeline
-    options: Options
+    snapshot: TableSnapshot
 
     def find(self) -> Index | None:
         """See `find_index`; None where nothing decides the number of buckets."""
-        table = self.meta.storage.root
-        kind = _kind(self.meta.config, self.options, table)
-        fields = _hash_fields(self.meta.config, self.options)
-        wanted = (self.options.explicit(_ENGINE) or self.meta.config.raw.get(_ENGINE.key)) == _CONSISTENT
-        if wanted or self.meta.merges_on_read:  # elsewhere there are none, and a listing costs
-            rings = [info.path for info in self.meta.storage.list(CONSISTENT_HASHING_DIR)]
+        table = self.snapshot.table
+        kind = _kind(self.snapshot.config, self.snapshot.options, table)
+        fields = _hash_fields(self.snapshot.config, self.snapshot.options)
+        wanted = (self.snapshot.options.explicit(_ENGINE) or self.snapshot.config.raw.get(_ENGINE.key)) == _CONSISTENT
+        if wanted or self.snapshot.meta.merges_on_read:  # elsewhere there are none, and a listing costs
+            rings = [info.path for info in self.snapshot.meta.storage.list(CONSISTENT_HASHING_DIR)]
             if rings or (wanted and kind == "BUCKET"):
                 return self._consistent(kind, fields, rings)
         seen = self._evidence(fields)
-        if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.options[_FIELDS] is None:
+        if kind != "BUCKET" and not seen.looks_divided and seen.divided and self.snapshot.options[_FIELDS] is None:
             # the same, if only some key columns were hashed
             parts = (part for size in range(1, len(fields)) for part in itertools.combinations(fields, size))
             tried = ((self._evidence(part), part) for part in itertools.islice(parts, _SAMPLE_FIELDS))
             seen, fields = next((found for found in tried if found[0].looks_divided), (seen, fields))
         if kind == "BUCKET" or (kind is None and seen.looks_divided):
             return self._divided(seen, fields)
-        if self.meta.merges_on_read:  # elsewhere there are none, and a listing costs
+        if self.snapshot.meta.merges_on_read:  # elsewhere there are none, and a listing costs
             self._check_one_numbering(seen)
         if seen.looks_divided:
             raise InvalidArgumentError(
@@ -262,12 +264,12 @@ class _Finder:
             raise NotSupportedError(f"a table with {_TYPE}={kind} can't be written yet", table=table)
         if kind not in _MOVES:
             return Index(bloom=kind == "BLOOM", records=kind in _BY_RECORDS)
-        moves = bool(self.meta.config.partition_fields) and self.options[_MOVES[kind]]
+        moves = bool(self.snapshot.config.partition_fields) and self.snapshot.options[_MOVES[kind]]
         return Index(is_global=True, moves=moves, bloom=kind == "GLOBAL_BLOOM", records=kind in _BY_RECORDS)
 
     def _divided(self, seen: _Evidence, fields: tuple[str, ...]) -> Index | None:
         """Return the bucket index, with the number of buckets from options or files."""
-        table = self.meta.storage.root
+        table = self.snapshot.table
         by_chance = seen.most >= _PLAUSIBLE_BUCKETS and not seen.fits  # ids of digits alone
         if seen.files and (by_chance or not seen.divided):
             raise InvalidArgumentError(
@@ -276,7 +278,7 @@ class _Finder:
                 table=table,
             )
         self._check_one_numbering(seen)
-        given = _given_count(self.meta.config, self.options, table)
+        given = _given_count(self.snapshot.config, self.snapshot.options, table)
         counts = seen.counts()
         if not seen.fits or (given is not None and not seen.allows(given)):
             given_as = f"{_COUNT}={given}" if seen.fits else f"{_FIELDS}={','.join(fields)}"
@@ -288,37 +290,37 @@ class _Finder:
             return Index(buckets=Buckets(given, fields))
         if len(counts) == 1:
             return Index(buckets=Buckets(counts[0], fields))
-        default = self.options[_COUNT]  # where the keys lie as by Hudi's number, that is it
+        default = self.snapshot.options[_COUNT]  # where the keys lie as by Hudi's number, that is it
         return Index(buckets=Buckets(default, fields)) if seen.allows(default) else None
 
     def _consistent(self, kind: str | None, fields: tuple[str, ...], paths: Sequence[str]) -> Index | None:
         """Return the consistent bucket index, with the hash ring of each partition."""
-        table, engine = self.meta.storage.root, self.options.explicit(_ENGINE)
+        table, engine = self.snapshot.table, self.snapshot.options.explicit(_ENGINE)
         if kind not in {None, "BUCKET"} or engine not in {None, _CONSISTENT}:
             raise InvalidArgumentError(
                 f"{_TYPE}={kind or 'BUCKET'} and {_ENGINE}={engine or 'SIMPLE'} contradict the table, which has "
                 f"consistent hashing; use BUCKET and {_CONSISTENT}",
                 table=table,
             )
-        _check_consistent(self.meta.config, table)
+        _check_consistent(self.snapshot.config, table)
         if not paths and next(self._written(), None):
             raise InvalidArgumentError(
                 f"{_ENGINE}={_CONSISTENT} contradicts the table, whose files are of another index: their keys would "
                 "not be found; use the index that wrote them, or write the records to a new table",
                 table=table,
             )
-        rings = read_rings(self.meta, self.timeline, paths)
+        rings = read_rings(self.snapshot, paths)
         known = [ring.initial or len(ring.values) for _, ring in sorted(rings.items())]
-        given = _given_count(self.meta.config, self.options, table)
-        by_rings = known[0] if known else self.options[_COUNT]
+        given = _given_count(self.snapshot.config, self.snapshot.options, table)
+        by_rings = known[0] if known else self.snapshot.options[_COUNT]
         return Index(buckets=ConsistentBuckets(by_rings if given is None else given, fields, rings))
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
         """Refuse a number of buckets per partition: file names don't show the number."""
-        if seen.files and next(iter(self.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
+        if seen.files and next(iter(self.snapshot.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
             raise NotSupportedError(
                 "the table's buckets are numbered partition by partition; use Apache Hudi",
-                table=self.meta.storage.root,
+                table=self.snapshot.table,
             )
 
     def _evidence(self, fields: tuple[str, ...]) -> _Evidence:
@@ -347,23 +349,25 @@ class _Finder:
         return np.unique(key_hashes(keys, fields)).astype(np.int64)
 
     def _stored(self, file: BaseFile) -> pa.ChunkedArray:
-        reader = open_base_file(self.meta.storage, replace(file, keys=self.meta.virtual_keys))
+        reader = open_base_file(self.snapshot.meta.storage, replace(file, keys=self.snapshot.meta.virtual_keys))
         check_key_column(reader)
         return reader.read([RECORD_KEY], range(min(1, reader.num_groups)))[RECORD_KEY]
 
     def _logged(self, file: LogFile) -> pa.ChunkedArray:
         """Return the keys of the records in a log file's first data block."""
-        for block in read_blocks(self.meta.storage, file):
-            if block.kind.is_data and self.meta.virtual_keys is not None:
-                return virtual_keys(decode_data(block, set(self.meta.keys.columns)), self.meta.virtual_keys)
+        for block in read_blocks(self.snapshot.meta.storage, file):
+            if block.kind.is_data and self.snapshot.meta.virtual_keys is not None:
+                return virtual_keys(
+                    decode_data(block, set(self.snapshot.meta.keys.columns)), self.snapshot.meta.virtual_keys
+                )
             if block.kind.is_data:
                 return decode_data(block, {RECORD_KEY})[RECORD_KEY]
         return pa.chunked_array([], pa.string())
 
     def _written(self) -> Iterator[list[BaseFile | LogFile]]:
         """Yield the files of each of the newest commits that wrote any, newest first."""
-        for instant in itertools.islice(reversed(self.meta.commits_by_completion(self.timeline)), _SAMPLE_COMMITS):
-            stats = self.meta.store.read_commit_metadata(instant).partition_to_write_stats
+        for instant in itertools.islice(reversed(self.snapshot.commits), _SAMPLE_COMMITS):
+            stats = self.snapshot.meta.store.read_commit_metadata(instant).partition_to_write_stats
             files = [file for partition, group in stats.items() for s in group if (file := _file(partition, s))]
             if files:
                 yield files

@@ -13,6 +13,7 @@ from dataclasses import replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import IndexOptions
 from pudi.errors import BlockedError, CorruptError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import CONSISTENT_HASHING_DIR, MaxBytes
@@ -20,17 +21,15 @@ from pudi.format.hashing import COMMIT_SUFFIX, FIRST_INSTANT, HASHING_SUFFIX, Ri
 from pudi.plan import Operation
 from pudi.storage import delete_for_good
 from pudi.tagging import AnyBuckets, ConsistentBuckets, Index
-from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
 
 
-def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> dict[str, Ring]:
+def read_rings(snapshot: TableSnapshot, paths: Iterable[str]) -> dict[str, Ring]:
     """Return the hash ring of each partition that has one.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         paths: the files in the folder of hashing metadata.
 
     Raises:
@@ -42,10 +41,10 @@ def read_rings(meta: MetaClient, timeline: Timeline, paths: Iterable[str]) -> di
         folder, _, name = path.rpartition("/")
         partition = folder.removeprefix(CONSISTENT_HASHING_DIR).removeprefix("/")
         names.setdefault(partition, []).append(name)
-    chosen = {p: _valid(meta, timeline, p, each) for p, each in names.items()}
+    chosen = {p: _valid(snapshot, p, each) for p, each in names.items()}
     files = [(partition, f"{_folder(partition)}/{name}") for partition, name in chosen.items() if name is not None]
-    rings = meta.context.executor.map(
-        lambda file: decode_ring(meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files
+    rings = snapshot.meta.context.executor.map(
+        lambda file: decode_ring(snapshot.meta.storage.read(file[1], MaxBytes.HASHING), path=file[1]), files
     )
     return {partition: ring for (partition, _), ring in zip(files, rings, strict=True)}
 
@@ -146,8 +145,9 @@ def _folder(partition: str) -> str:
     return f"{CONSISTENT_HASHING_DIR}/{partition}" if partition else CONSISTENT_HASHING_DIR
 
 
-def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable[str]) -> str | None:
+def _valid(snapshot: TableSnapshot, partition: str, names: Iterable[str]) -> str | None:
     """Return the name of the partition's valid hashing metadata; None if there is none (loadMetadata)."""
+    timeline = snapshot.timeline
     found = sorted(names)
     rings = [name.removesuffix(HASHING_SUFFIX) for name in found if name.endswith(HASHING_SUFFIX)]
     committed = {name.removesuffix(COMMIT_SUFFIX) for name in found if name.endswith(COMMIT_SUFFIX)}
@@ -159,31 +159,30 @@ def _valid(meta: MetaClient, timeline: Timeline, partition: str, names: Iterable
             return f"{instant}{HASHING_SUFFIX}"
         if not timeline.is_pending(instant) and (timeline.start is None or instant < timeline.start):
             paths = [f"{_folder(partition)}/{each}{HASHING_SUFFIX}" for each in rings[: place + 1]]
-            if _in_use(meta, timeline, partition, paths):
+            if _in_use(snapshot, partition, paths):
                 return f"{instant}{HASHING_SUFFIX}"
     raise CorruptError(
-        f"no hashing metadata of partition {partition!r} counts", table=meta.storage.root, path=_folder(partition)
+        f"no hashing metadata of partition {partition!r} counts", table=snapshot.table, path=_folder(partition)
     )
 
 
-def _in_use(meta: MetaClient, timeline: Timeline, partition: str, paths: Sequence[str]) -> bool:
+def _in_use(snapshot: TableSnapshot, partition: str, paths: Sequence[str]) -> bool:
     """Return whether a partition has file groups of a ring whose instant left the timeline (recommitMetadataFile).
 
     Only buckets that no earlier ring has count: a resizing that was rolled back kept most of them.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         partition: partition path.
         paths: the partition's rings up to the one in question.
     """
-    groups = {each.file_id.rpartition("-")[0] for each in meta.view(timeline, sizes=False).slices_of([partition])}
+    groups = {each.file_id.rpartition("-")[0] for each in snapshot.view(sizes=False).slices_of([partition])}
     if not groups:
         raise NotSupportedError(
             f"it's unknown whether the buckets of partition {partition!r} that {paths[-1]} describes were ever "
             "committed, as the partition is empty: remove that file, or the older ones beside it",
-            table=meta.storage.root,
+            table=snapshot.table,
             path=paths[-1],
         )
-    *earlier, ring = (decode_ring(meta.storage.read(path, MaxBytes.HASHING), path=path) for path in paths)
+    *earlier, ring = (decode_ring(snapshot.meta.storage.read(path, MaxBytes.HASHING), path=path) for path in paths)
     return not groups.isdisjoint(set(ring.prefixes).difference(*(each.prefixes for each in earlier)))

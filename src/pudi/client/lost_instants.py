@@ -12,6 +12,7 @@ from itertools import chain
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError
@@ -27,7 +28,7 @@ from pudi.format import (
     parse_data_file,
 )
 from pudi.schema import COMMIT_TIME
-from pudi.timeline import NO_COMMIT, WRITE_ACTIONS, Instant, Timeline
+from pudi.timeline import NO_COMMIT, WRITE_ACTIONS, Instant
 
 _BOOTSTRAP = "0000000000000"
 """Prefix of instants that stand for no moment."""
@@ -61,7 +62,7 @@ class LostInstant:
 
 
 def find_lost(
-    meta: MetaClient, timeline: Timeline, later: Iterable[Instant], *, in_logs: bool = True, in_rows: bool = True
+    snapshot: TableSnapshot, later: Iterable[Instant], *, in_logs: bool = True, in_rows: bool = True
 ) -> list[LostInstant]:
     """Return the instants that completed ones build on and that aren't completed, oldest first.
 
@@ -69,8 +70,7 @@ def find_lost(
     archived.
 
     Args:
-        meta: the table.
-        timeline: its active timeline.
+        snapshot: the table.
         later: completed instants of the timeline whose metadata is read.
         in_logs: whether to read log files too: their blocks name their base file.
         in_rows: whether to look for rows of pending instants in compacted base files, below version 8.
@@ -78,31 +78,28 @@ def find_lost(
     Raises:
         CorruptError: an instant can't be read.
     """
-    pending = {each.requested: each for each in timeline.pending}
+    pending = {each.requested: each for each in snapshot.timeline.pending}
     found: dict[str, LostInstant] = {}
     for instant in later:
         if instant.archived:
             continue
-        proofs = _built_on(meta, instant, in_logs=in_logs)
+        proofs = _built_on(snapshot.meta, instant, in_logs=in_logs)
         if in_rows:
-            proofs = chain(proofs, _of_rows(meta, instant, pending))
+            proofs = chain(proofs, _of_rows(snapshot.meta, instant, pending))
         for requested, through, certain in proofs:
             left = pending.get(requested)
-            known = timeline.commit(requested) is not None or requested in found or requested >= instant.requested
+            known = (
+                snapshot.timeline.commit(requested) is not None or requested in found or requested >= instant.requested
+            )
             if known or requested.startswith(_BOOTSTRAP):
                 continue
             if certain or (left is not None and left.action in WRITE_ACTIONS):
                 found[requested] = LostInstant(requested, instant, through, left)
-    return [found[requested] for requested in _surely(meta, timeline, found)]
+    return [found[requested] for requested in _surely(snapshot, found)]
 
 
 def refuse_losses(
-    meta: MetaClient,
-    timeline: Timeline,
-    read: Sequence[Instant],
-    *,
-    after: str | None = None,
-    until: str | None = None,
+    snapshot: TableSnapshot, read: Sequence[Instant], *, after: str | None = None, until: str | None = None
 ) -> None:
     """Raise an error if a read would miss a lost instant.
 
@@ -110,8 +107,7 @@ def refuse_losses(
     used.
 
     Args:
-        meta: the table.
-        timeline: its whole timeline.
+        snapshot: the table.
         read: completed instants whose metadata is cached, or needed anyway.
         after: ignore instants that completed until then; None for no bound.
         until: ignore instants requested later; None for no bound.
@@ -119,54 +115,53 @@ def refuse_losses(
     Raises:
         CorruptError: an instant was lost.
     """
-    pending = [each.requested for each in timeline.pending if each.action in WRITE_ACTIONS]
+    pending = [each.requested for each in snapshot.timeline.pending if each.action in WRITE_ACTIONS]
     later = {each.requested: each for each in read}
     if pending:
-        later |= {each.requested: each for each in timeline.commits if each.requested > min(pending)}
+        later |= {each.requested: each for each in snapshot.timeline.commits if each.requested > min(pending)}
     # the newest snapshot has compacted rows; only time travel and incremental reads need this check
     in_rows = until is not None or after is not None
     ordered = (later[requested] for requested in sorted(later))
-    found = find_lost(meta, timeline, ordered, in_logs=False, in_rows=in_rows)
+    found = find_lost(snapshot, ordered, in_logs=False, in_rows=in_rows)
     for lost in found:  # readers of log files check those themselves
-        latest = (
-            lost.proof.requested if timeline.rules.has_completion_times else lost.requested
-        )  # when it had completed
+        # when it had completed
+        latest = lost.proof.requested if snapshot.timeline.rules.has_completion_times else lost.requested
         if (until is None or lost.requested <= until) and (after is None or latest > after):
-            raise _error(meta, lost)
+            raise _error(snapshot.meta, lost)
 
 
-def refuse_to_undo(meta: MetaClient, timeline: Timeline, target: Instant) -> None:
+def refuse_to_undo(snapshot: TableSnapshot, target: Instant) -> None:
     """Refuse to roll back a pending instant that had completed.
 
     Raises:
         CorruptError: a later instant builds on it.
     """
-    later = (each for each in timeline.commits if each.requested > target.requested)
-    for lost in find_lost(meta, timeline, later):
+    later = (each for each in snapshot.timeline.commits if each.requested > target.requested)
+    for lost in find_lost(snapshot, later):
         if lost.requested == target.requested:
-            raise _error(meta, lost)
+            raise _error(snapshot.meta, lost)
 
 
 def _error(meta: MetaClient, lost: LostInstant) -> CorruptError:
     return CorruptError(lost.text, table=meta.storage.root, instant=lost.requested)
 
 
-def _surely(meta: MetaClient, timeline: Timeline, found: dict[str, LostInstant]) -> list[str]:
+def _surely(snapshot: TableSnapshot, found: dict[str, LostInstant]) -> list[str]:
     """Return those that neither the current timeline nor the archive has."""
     if not found:
         return []
-    now = meta.store.load()  # a slow listing may show an instant and miss one that completed before it
+    now = snapshot.refreshed().timeline  # a slow listing may show an instant and miss one that completed before it
     archived: set[str] | None = None
     sure = []
     for requested, lost in sorted(found.items()):
         if now.commit(requested) is not None or now.commit(lost.proof.requested) is None:
             continue
         if lost.pending is None:
-            if archived is None and meta.store.has_history():
-                start = timeline.start or ""
+            if archived is None and snapshot.meta.store.has_history():
+                start = snapshot.timeline.start or ""
                 newer = min((each for each in found if each >= start), default=None)
-                archived = set() if newer is None else {each.requested for each in meta.store.archived(newer)}
-            if archived is not None and (requested < (timeline.start or "") or requested in archived):
+                archived = set() if newer is None else {each.requested for each in snapshot.meta.store.archived(newer)}
+            if archived is not None and (requested < (snapshot.timeline.start or "") or requested in archived):
                 continue
         sure.append(requested)
     return sure

@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import check_writable
 from pudi.config.arguments import names_given
 from pudi.context import Storage
@@ -27,7 +28,6 @@ from pudi.format import (
 )
 from pudi.plan import Operation
 from pudi.record import check_paths, partition_values
-from pudi.timeline import Timeline
 
 
 def partitions_where(meta: MetaClient, where: str) -> list[str]:
@@ -128,30 +128,29 @@ def is_described(storage: Storage, partition: str) -> bool:
     return True
 
 
-def empty_partitions(meta: MetaClient, timeline: Timeline, held: Iterable[str]) -> list[str]:
+def empty_partitions(snapshot: TableSnapshot, held: Iterable[str]) -> list[str]:
     """Return the partitions without records that no replacecommit emptied (TimelineUtils.getDroppedPartitions).
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         held: the partitions that hold records.
     """
     # the metadata table of a table without commits knows none yet, and there are few folders
-    listing = meta.listing(timeline) if timeline.commits else StorageListing(meta.storage)
+    listing = snapshot.listing() if snapshot.timeline.commits else StorageListing(snapshot.meta.storage)
     found = set(listing.partitions()) - set(held) - {""}
-    return sorted(found - _replaced(meta, timeline) if found else ())
+    return sorted(found - _replaced(snapshot) if found else ())
 
 
-def not_yet_dropped(meta: MetaClient, timeline: Timeline, partitions: Sequence[str]) -> list[str]:
+def not_yet_dropped(snapshot: TableSnapshot, partitions: Sequence[str]) -> list[str]:
     """Return which partitions without records are still there, by their folders and the timeline."""
-    described = meta.context.executor.map(partial(is_described, meta.storage), partitions)
+    described = snapshot.meta.context.executor.map(partial(is_described, snapshot.meta.storage), partitions)
     found = {path for path, there in zip(partitions, described, strict=True) if there}
-    return sorted(found - _replaced(meta, timeline) if found else ())
+    return sorted(found - _replaced(snapshot) if found else ())
 
 
-def _replaced(meta: MetaClient, timeline: Timeline) -> set[str]:
+def _replaced(snapshot: TableSnapshot) -> set[str]:
     """Return the partitions that replacecommits of the active timeline name."""
-    commits = [meta.store.read_commit_metadata(each) for each in timeline.of(Action.REPLACECOMMIT)]
+    commits = [snapshot.meta.store.read_commit_metadata(each) for each in snapshot.timeline.of(Action.REPLACECOMMIT)]
     return {path for each in commits for path in each.partition_to_replace_file_ids or {}}
 
 

@@ -5,51 +5,49 @@ from __future__ import annotations
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotSupportedError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
 from pudi.format.names import Layout
 from pudi.format.timeline_rules import rules_of
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
-from pudi.timeline import Timeline
 from pudi.timeline.instant import next_instant
 
 
-def read_history(meta: MetaClient, seen: Timeline, now: Timeline) -> SchemaHistory | None:
+def read_history(snapshot: TableSnapshot) -> SchemaHistory | None:
     """Return the schemas by which a table's files are read; None for a table without schema on read.
 
     As in Hudi, the newest commit that can state a schema decides: without an internal schema it ends schema on read.
 
     Args:
-        meta: the table.
-        seen: the part of the timeline that the read sees.
-        now: the whole active timeline; its commits make schema files valid.
+        snapshot: the table, as the reader sees it; commits of its whole timeline make schema files valid.
 
     Raises:
         CorruptError: a schema can't be read, or the schema files are missing.
         NotSupportedError: a schema has a type that pudi doesn't support, or files leave out partition columns.
     """
-    text = meta.schema_by_id(seen)
+    text = snapshot.schema_by_id
     if text is None:
         return None
-    refuse_ids_of_path_columns(meta)
+    refuse_ids_of_path_columns(snapshot.meta)
     current = InternalSchema.from_json(text)
-    path = _newest_file(meta, now)
+    path = _newest_file(snapshot)
     if path is None:
         raise CorruptError(
             "the table's columns are identified by id (schema on read), and the files that state the ids of its older "
             "files are gone; restore them",
-            table=meta.storage.root,
+            table=snapshot.table,
             path=SCHEMA_DIR,
         )
-    content = meta.storage.read(path, MaxBytes.SCHEMAS)
+    content = snapshot.meta.storage.read(path, MaxBytes.SCHEMAS)
     try:
-        with naming(path, meta.storage.root):
+        with naming(path, snapshot.table):
             known = parse_history(content.decode())
     except UnicodeDecodeError as error:
         raise CorruptError(
             f"the file of the table's older schemas is no text: {cause_text(error)}; restore it from a copy",
-            table=meta.storage.root,
+            table=snapshot.table,
             path=path,
             offset=error.start,
         ) from error
@@ -85,11 +83,11 @@ def _layout(meta: MetaClient) -> Layout:
     return 1 if meta.config.layout_version == 1 else 2
 
 
-def _newest_file(meta: MetaClient, now: Timeline) -> str | None:
-    completed, start = {instant.requested for instant in now.commits}, now.start or ""
+def _newest_file(snapshot: TableSnapshot) -> str | None:
+    completed, start = {instant.requested for instant in snapshot.timeline.commits}, snapshot.timeline.start or ""
     found: dict[str, str] = {}
-    for info in meta.storage.list_dir(SCHEMA_DIR)[0]:
-        file = parse_instant_file(basename(info.path), _layout(meta))
+    for info in snapshot.meta.storage.list_dir(SCHEMA_DIR)[0]:
+        file = parse_instant_file(basename(info.path), _layout(snapshot.meta))
         if file is not None and file.action is Action.SCHEMACOMMIT and file.state is State.COMPLETED:
             found[file.requested] = info.path
     # a commit with a savepoint may be older than the active timeline's start, and than commits that were archived

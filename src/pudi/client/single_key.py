@@ -13,41 +13,39 @@ import pyarrow.compute as pc
 
 from pudi.client.changed_groups import key_reading
 from pudi.client.meta_client import MetaClient
-from pudi.config import Options, WriteOptions
+from pudi.client.snapshot import TableSnapshot
+from pudi.config import WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.record import column_of, key_text
 from pudi.schema import RECORD_KEY
-from pudi.timeline import Timeline
 
 _OPTION = WriteOptions.complex_keygen_new_encoding
 _SINCE = 9
 """Table version from which the name is always there (KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen)."""
 
 
-def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> bool:
+def names_single_key(snapshot: TableSnapshot) -> bool:
     """Return whether complex record keys of one column are `column:value`; True for tables without such keys.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
-        options: the writer's: they decide for a table without records, and must not contradict stored keys.
+        snapshot: the table; the writer's options decide if it has no records, and must not contradict stored keys.
 
     Raises:
         InvalidArgumentError: the option contradicts the table's keys.
         NotSupportedError: the table has keys of both kinds, or of neither.
     """
-    config = meta.config
+    config = snapshot.config
     single = config.key_generator_type.startswith("COMPLEX") and len(config.record_key_fields) == 1
     if not single or config.version >= _SINCE or not config.populate_meta_fields:  # then no file holds them
         return True
-    given = options[_OPTION]
-    found = _found(meta, timeline, list(meta.view(timeline).all_slices()), config.record_key_fields[0])
+    given = snapshot.options[_OPTION]
+    found = _found(snapshot, list(snapshot.view().all_slices()), config.record_key_fields[0])
     if len(found) > 1:
         raise NotSupportedError(
             f"the table has record keys with and without the name of {config.record_key_fields[0]!r} before the value, "
             "so that records may be there twice; repair it with Apache Hudi",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
     if not found:
         return not given
@@ -56,18 +54,18 @@ def names_single_key(meta: MetaClient, timeline: Timeline, options: Options) -> 
         how = "with" if named else "without"
         raise InvalidArgumentError(
             f"option {_OPTION}={str(given).lower()} contradicts the table, whose keys are {how} the column's name",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
     return named
 
 
-def _found(meta: MetaClient, timeline: Timeline, slices: Sequence[FileSlice], name: str) -> set[bool]:
+def _found(snapshot: TableSnapshot, slices: Sequence[FileSlice], name: str) -> set[bool]:
     """Return whether keys have the name, by the oldest and newest base file with records, else by log files."""
     by_age = sorted((s.base for s in slices if s.base is not None), key=lambda base: base.instant)
-    oldest = next(_in_base_files(meta, by_age, name), None)
+    oldest = next(_in_base_files(snapshot.meta, by_age, name), None)
     if oldest is not None:
-        return {oldest, next(_in_base_files(meta, reversed(by_age), name))}
-    return set(next(_in_log_files(meta, timeline, slices, name), ()))
+        return {oldest, next(_in_base_files(snapshot.meta, reversed(by_age), name))}
+    return set(next(_in_log_files(snapshot, slices, name), ()))
 
 
 def _in_base_files(meta: MetaClient, files: Iterable[BaseFile], name: str) -> Iterator[bool]:
@@ -92,14 +90,12 @@ def _in_base_files(meta: MetaClient, files: Iterable[BaseFile], name: str) -> It
         yield bool(key != text)
 
 
-def _in_log_files(
-    meta: MetaClient, timeline: Timeline, slices: Iterable[FileSlice], name: str
-) -> Iterator[frozenset[bool]]:
+def _in_log_files(snapshot: TableSnapshot, slices: Iterable[FileSlice], name: str) -> Iterator[frozenset[bool]]:
     """Yield for each slice that has records in its log files alone whether keys begin with the name."""
-    if not meta.merges_on_read:
+    if not snapshot.meta.merges_on_read:
         return
-    reading = key_reading(meta, timeline)
+    reading = key_reading(snapshot)
     for file_slice in slices:
-        keys = reading.keys(meta.storage, file_slice) if file_slice.logs else pa.array([], pa.string())
+        keys = reading.keys(snapshot.meta.storage, file_slice) if file_slice.logs else pa.array([], pa.string())
         if len(keys):
             yield frozenset(pc.starts_with(keys, f"{name}:").unique().to_pylist())

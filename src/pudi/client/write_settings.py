@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import closed_groups
 from pudi.config import WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
@@ -24,7 +25,6 @@ from pudi.plan.changes import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
 from pudi.task.file_stats import is_event_time
-from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
 _SIZE_SAMPLE_COMMITS = 5
@@ -170,20 +170,21 @@ def event_time_column(meta: MetaClient, options: WriteOptions, columns: pa.Schem
     return name
 
 
-def sizing(meta: MetaClient, options: WriteOptions, timeline: Timeline, record_bytes: float | None) -> Sizing:
+def sizing(snapshot: TableSnapshot, options: WriteOptions, record_bytes: float | None) -> Sizing:
     """Return how inserts are packed into files, by the record sizes of recent commits.
 
     Args:
-        meta: the table.
+        snapshot: the table.
         options: the writer's.
-        timeline: the table's timeline.
         record_bytes: bytes of an average record in memory, if the engine knows them; the lower bound in a table whose
             commits give no estimate.
     """
-    recent = meta.commits_by_completion(timeline)[-_SIZE_SAMPLE_COMMITS:]
+    recent = snapshot.commits[-_SIZE_SAMPLE_COMMITS:]
     default = min(float(options.record_size_estimate), record_bytes or float("inf"))
     size = average_record_bytes(
-        (meta.store.read_commit_metadata(i) for i in reversed(recent)), options.small_file_limit, int(max(1, default))
+        (snapshot.meta.store.read_commit_metadata(i) for i in reversed(recent)),
+        options.small_file_limit,
+        int(max(1, default)),
     )
-    closed = closed_groups(meta.store, timeline)
+    closed = closed_groups(snapshot.meta.store, snapshot.timeline)
     return Sizing(options.small_file_limit, options.max_file_size, size, closed)

@@ -10,6 +10,7 @@ from posixpath import basename
 from pudi.client.hash_rings import discard_rings
 from pudi.client.lost_instants import refuse_to_undo
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.commit.heartbeats import last_touched_ms, liveness_of
 from pudi.commit.revert_build import is_dead_building, revert_index_build
@@ -344,7 +345,7 @@ def _is_dead(meta: MetaClient, instant: Instant, options: WriteOptions, timeline
     eager = options.failed_writes_policy == "EAGER"
     found = Liveness.DEAD if eager else liveness_of(meta, instant.requested, options, last_touched_ms(meta, instant))
     if found is not Liveness.ALIVE:
-        refuse_to_undo(meta, timeline, instant)
+        refuse_to_undo(TableSnapshot(meta, timeline), instant)
     if found is Liveness.UNKNOWN:
         raise BlockedError(
             "a write is pending that gives no heartbeat, as Hudi's single writers do, and it was touched lately: it "

@@ -184,7 +184,7 @@ def _states(
         where=None,
         meta_fields=True,
         populated=meta.config.populate_meta_fields,
-        history=read_history(then, after, after),
+        history=read_history(TableSnapshot(then, after)),
     )
 
     def rows(client: MetaClient, timeline: Timeline) -> TableRows:

@@ -234,7 +234,7 @@ def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> R
         where=None,
         meta_fields=True,
         populated=meta.config.populate_meta_fields,
-        history=read_history(meta, timeline, timeline),
+        history=read_history(TableSnapshot(meta, timeline)),
         merging=merging_of(TableSnapshot(meta, timeline)),
     )
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pudi.client.changed_groups import changed_groups, key_reading, may_change_keys
 from pudi.client.inflight_builds import maintained_timeline
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice
@@ -171,7 +172,7 @@ def stage_secondary(
     def matters(stat: WriteStat) -> bool:
         return (stat.partition_path or "", stat.file_id or "") not in complete
 
-    groups = list(changed_groups(meta, written, timeline, matters))
+    groups = list(changed_groups(TableSnapshot(meta, timeline), written, matters))
     jobs: list[KeyTask] = []
     for staging, keys in zip(stagings, emitted, strict=True):
         of_index = SecondaryReading(staging.reading, staging.column)
@@ -220,7 +221,7 @@ def secondary_staging(
         timeline: the timeline when the commit was planned.
     """
     mdt = open_metadata(meta)
-    reading = key_reading(meta, timeline).with_instant(requested)
+    reading = key_reading(TableSnapshot(meta, timeline)).with_instant(requested)
     view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
     for index in indexes:
         type_of_indexed(meta, index, reading.schema)
@@ -305,7 +306,7 @@ class SecondaryIndexBuilder(IndexBuilder):
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
         work, spec = self.work, self.work.spec
-        reading = SecondaryReading(key_reading(work.meta, work.timeline), spec.columns[0])
+        reading = SecondaryReading(key_reading(TableSnapshot(work.meta, work.timeline)), spec.columns[0])
         folder, value = staging_dir(work.requested), secondary_value()
         whole = hashes_whole_keys(spec)
         jobs = [

@@ -149,7 +149,7 @@ def change_feed(
         columns=_columns(columns, whole, meta.storage.root),
         where=None if where is None else bind_where(where, whole, meta.storage.root),
         merging=merging_of_changes(TableSnapshot(meta, timeline).seeing(end)),
-        history=read_history(meta, end, timeline),
+        history=read_history(TableSnapshot(meta, timeline).seeing(end)),
         keys=meta.virtual_keys,
         logged=logged,
         commits=len(chosen),

@@ -8,6 +8,7 @@ from posixpath import basename
 
 from pudi.client import MetaClient
 from pudi.client.lost_instants import refuse_losses
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
@@ -53,7 +54,7 @@ class SplitFinder:
         """
         meta = self.meta
         later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
-        refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
+        refuse_losses(TableSnapshot(meta, self.timeline), later, after=self.after, until=self.until)
         changes = [(i, written) for i, written in self._read(self.chosen) if written.operation_type not in NO_CHANGES]
         partitions = sorted({p for _, written in changes for p in written.partitions})
         if not partitions:

@@ -74,7 +74,7 @@ def snapshot_scan(
         where=where,
         meta_fields=meta_fields,
         populated=meta.config.populate_meta_fields,
-        history=read_history(meta, seen, timeline),
+        history=read_history(TableSnapshot(meta, timeline).seeing(seen)),
         merging=None if read_optimized else merging_of(TableSnapshot(meta, timeline).seeing(seen), until=instant),
         limit=limit,
         keys=keys,
@@ -161,7 +161,7 @@ def changes_scan(
         meta_fields=meta_fields,
         populated=True,
         commit_times=commit_times,
-        history=read_history(meta, end, timeline),
+        history=read_history(TableSnapshot(meta, timeline).seeing(end)),
         merging=merging_of(TableSnapshot(meta, timeline).seeing(end), among=commit_times if late else None),
     )
     by_index = skipper(meta, timeline, end, options or Options())
@@ -210,7 +210,7 @@ class _Snapshot:
         )
         slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
         newest = meta.commits_by_completion(self.seen)[-1:]
-        refuse_losses(meta, self.timeline, newest, until=self.until)
+        refuse_losses(TableSnapshot(meta, self.timeline), newest, until=self.until)
         verify_committed_files(meta, view, slices, files_written(meta, newest, groups))
         if meta.merges_on_read:
             verify_committed_logs(meta, view, slices, newest, groups)
@@ -241,7 +241,7 @@ class _Touched:
         meta = self.meta
         view = meta.view(self.timeline, seen=self.seen, opened=opened)
         later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
-        refuse_losses(meta, self.timeline, later, after=self.after, until=self.until)
+        refuse_losses(TableSnapshot(meta, self.timeline), later, after=self.after, until=self.until)
         written = files_written(meta, self.chosen, groups)
         slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if s.group in written]
         verify_committed_files(meta, view, slices, written)

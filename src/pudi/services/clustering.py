@@ -324,7 +324,7 @@ class ClusteringRun(WritingRun):
             schema=schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
             files=file_options(meta, self.target.write_options, schema.columns.names),
-            history=read_history(meta, seen, timeline),
+            history=read_history(TableSnapshot(meta, timeline).seeing(seen)),
             stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
             layout=meta.store.layout,
         )

@@ -287,7 +287,7 @@ class CompactionRun(WritingRun):
             schema=schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
             files=file_options(meta, self.target.write_options, schema.columns.names),
-            history=read_history(meta, seen, self.timeline),
+            history=read_history(TableSnapshot(meta, self.timeline).seeing(seen)),
             verify=CompactionOptions.of(options).verify,
             stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
             layout=meta.store.layout,

@@ -13,6 +13,7 @@ from posixpath import basename
 from pudi.client.lost_instants import find_lost
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import recover_properties
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import read_claims
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo
@@ -100,7 +101,7 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
         [] if timeline.start is None and meta.store.has_history() else unknown_data_files(meta, folders, timeline)
     )
     if data_files:  # if the instant had completed, these files are all that is left of it
-        lost = {each.requested for each in find_lost(meta, timeline, timeline.commits)}
+        lost = {each.requested for each in find_lost(TableSnapshot(meta, timeline), timeline.commits)}
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
     return Orphans(
         tuple(path for path, _ in data_files),

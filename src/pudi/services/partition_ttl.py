@@ -21,6 +21,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition
 from pudi.client.result import CLEAN_UP, CommitResult, after_commit
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NoConflict, SchemaSeen, SchemaUnchanged
 from pudi.commit.rollback import repair
 from pudi.commit.transaction import Completion, Phases, build_commit_metadata, complete_action, pending
@@ -183,8 +184,8 @@ def _delete(
     meta, options = target.meta, target.options
     failed: dict[str, str] = {}
     replaced = groups_by_partition([each for slices in due.values() for each in slices])
-    index = renewed_index(meta, find_index(meta, timeline, options), replaced)
-    schema, history = SchemaSeen.of(meta, timeline), read_history(meta, timeline, timeline)
+    index = renewed_index(meta, find_index(TableSnapshot(meta, timeline, options)), replaced)
+    schema, history = SchemaSeen.of(meta, timeline), read_history(TableSnapshot(meta, timeline))
     metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), schema.text, history, replaced, {})
     requested, inflight = delete_request()
     with pending(meta, Action.REPLACECOMMIT, target.write_options, requested, inflight, failed) as instant:

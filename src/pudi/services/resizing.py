@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pudi.client.find_index import find_index
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import busy_groups, closed_groups
 from pudi.config import ClusteringOptions, IndexOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
@@ -30,7 +31,7 @@ def consistent_buckets(target: ServiceTarget, timeline: Timeline) -> ConsistentB
     meta = target.meta
     if not meta.merges_on_read or next(iter(meta.storage.list(CONSISTENT_HASHING_DIR)), None) is None:
         return None
-    buckets = find_index(meta, timeline, target.options).buckets
+    buckets = find_index(TableSnapshot(meta, timeline, target.options)).buckets
     return buckets if isinstance(buckets, ConsistentBuckets) else None
 
 
@@ -44,7 +45,7 @@ def check_strategies(target: ServiceTarget, timeline: Timeline) -> None:
     if consistent_buckets(target, timeline) is not None:
         ClusteringOptions.bucket_execution(target.options)
         return
-    if find_index(target.meta, timeline, target.options).buckets is not None:
+    if find_index(TableSnapshot(target.meta, timeline, target.options)).buckets is not None:
         raise NotSupportedError(
             "clustering of a table with a fixed number of buckets: its file groups are the buckets of record keys, "
             "which neither Apache Hudi nor pudi splits or merges",

@@ -133,7 +133,7 @@ def copied_files(folders: Mapping[str, Sequence[FileInfo]]) -> Iterator[Differen
 
 def lost_instants(snapshot: TableSnapshot) -> Iterator[Difference]:
     """Return instants of the active timeline that had completed and whose completed file is missing."""
-    for lost in find_lost(snapshot.meta, snapshot.timeline, snapshot.timeline.commits):
+    for lost in find_lost(snapshot, snapshot.timeline.commits):
         yield Difference(TIMELINE, lost.requested, lost.text)
 
 

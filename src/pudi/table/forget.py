@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pudi.client import MetaClient
 from pudi.client.find_index import find_index
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.rollback import dead_writes, repair
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
@@ -287,12 +288,12 @@ class _Forgetting:
         full = with_meta_fields(schema)
         where = bind_where(self.where, schema if virtual else full, meta.storage.root)
         names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
-        partitioned = not find_index(meta, timeline, self.options).is_global
+        partitioned = not find_index(TableSnapshot(meta, timeline, self.options)).is_global
         used = meta.keys.columns | columns(where)
         wanted = Wanted(
             pa.schema([full.field(name).with_nullable(True) for name in names]),
             where,
-            read_history(meta, timeline, timeline),
+            read_history(TableSnapshot(meta, timeline)),
             partitioned=partitioned,
             images=pa.schema([each.with_nullable(True) for each in without_meta_fields(full) if each.name in used]),
             generator=meta.keys,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pudi.client import CommitResult, MetaClient
 from pudi.client.find_index import check_index
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.config.arguments import map_given, path_given, texts_given
 from pudi.context.lazy import lazy_module
@@ -139,7 +140,7 @@ class Table(
         snapshot = self._snapshot()
         found = {each.partition for each in snapshot.view(sizes=False).all_slices()}
         if empty:
-            found.update(added_action.empty_partitions(self._meta, snapshot.timeline, found))
+            found.update(added_action.empty_partitions(TableSnapshot(self._meta, snapshot.timeline), found))
         if where is not None:
             found.intersection_update(choosing.partitions_where(self._meta, where))
         return sorted(found)

@@ -18,6 +18,7 @@ from posixpath import basename
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
 from pudi.client.single_key import names_single_key
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.rollback import refuse_pending_restore, repair
 from pudi.config import (
     ArchiveOptions,
@@ -206,7 +207,7 @@ def _drops_logs(config: TableConfig, version: int) -> bool:
 
 def _check_keys(meta: MetaClient, timeline: Timeline, options: Options, version: int) -> None:
     """Refuse complex keys of one column without its name: version 9 always writes it. Hudi only warns."""
-    if version >= 9 > meta.config.version and not names_single_key(meta, timeline, options):
+    if version >= 9 > meta.config.version and not names_single_key(TableSnapshot(meta, timeline, options)):
         raise NotSupportedError(
             "the table's complex record keys omit the name of their one column, and writers of version 9 always write "
             "it: each record would become another one. Write a new table, or stay below version 9",

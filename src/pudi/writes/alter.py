@@ -14,6 +14,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history, refuse_ids_of_path_columns
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NothingCommitted
 from pudi.commit.rollback import repair
 from pudi.commit.transaction import Completion, Phases, complete_action, pending
@@ -109,7 +110,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
 def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:
     """Return the table's internal schema, its Avro schema, and its schema history; assign column ids if it has none."""
     text = meta.schema_json(timeline)
-    history = read_history(meta, timeline, timeline)
+    history = read_history(TableSnapshot(meta, timeline))
     if history is None:
         refuse_ids_of_path_columns(meta)
         first = InternalSchema.of(with_meta_fields(meta.schema(timeline)))

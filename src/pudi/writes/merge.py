@@ -130,7 +130,7 @@ def _attempt(request: WriteRequest, merging: MergeRequest, source: Any, columns:
     meta.reload()
     check_writable(meta.config, meta.storage.root, request.resolved)
     timeline = meta.store.load()
-    moves = bool(meta.config.partition_fields) and find_index(meta, timeline, request.resolved).moves
+    moves = bool(meta.config.partition_fields) and find_index(TableSnapshot(meta, timeline, request.resolved)).moves
     last = request.options.merge_several_matches == "last"
     join = _Binder(meta, meta.schema(timeline), columns, merging, moves=moves, last=last).join(timeline)
     upsert = upsert_of(join, columns)
@@ -265,7 +265,7 @@ class _Binder:
             where=None,
             meta_fields=False,
             populated=meta.merges_on_read or generates,  # log files are merged by record key
-            history=read_history(meta, timeline, timeline),
+            history=read_history(TableSnapshot(meta, timeline)),
             merging=merging_of(TableSnapshot(meta, timeline)),
         )
         read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)

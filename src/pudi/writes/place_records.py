@@ -146,7 +146,7 @@ def place_records(
     if meta.merges_on_read and not index.records and index.buckets is None:
         late = late_logs(meta.store, write.timeline, slices)
         if any(each.logs for each in slices):
-            reading = key_reading(meta, write.timeline)
+            reading = key_reading(TableSnapshot(meta, write.timeline))
             index = replace(index, late=LateKeys(late, reading) if late else None, live=LiveKeys(reading))
     packs = operation is not Operation.DELETE and index.buckets is None
     new_only = adds_new_only(operation, write.options, index, slices, write.table)
@@ -253,4 +253,4 @@ def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShar
 
 
 def _sizing(write: WriteSnapshot, records: Any) -> Sizing:
-    return sizing(write.meta, write.options, write.timeline, records.record_bytes)
+    return sizing(TableSnapshot(write.meta, write.timeline), write.options, records.record_bytes)

@@ -179,7 +179,7 @@ def _place_deletes(
         if where is not None:
             slices = _chosen(write, slices, where)
     left = sorted(set(partitions or ()) - {each.partition for each in slices})
-    empty = not_yet_dropped(write.meta, write.timeline, left)
+    empty = not_yet_dropped(TableSnapshot(write.meta, write.timeline), left)
     replaced = groups_by_partition(slices, empty)
     requested, inflight = delete_request()
     return Placement(

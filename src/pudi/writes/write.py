@@ -154,12 +154,12 @@ def _open(request: WriteRequest, recipe: WriteRecipe) -> WriteSnapshot:
     unchanged = None if request.since is None else unchanged_since(meta, timeline, request.since)
     seen = SchemaSeen.of(meta, timeline)
     schema = writable_schema(seen.text, root)
-    index = find_index(meta, timeline, resolved)
+    index = find_index(TableSnapshot(meta, timeline, resolved))
     check_resolution(index, resolved, root)
     check_nonblocking(meta, resolved, index, operation)
     is_global = looks_up_globally(operation, index)
     rule = rule_of(meta, operation, options, resolved, is_global=is_global, schema=seen.text)
-    keys = key_generator(meta.config, resolved, names_single=names_single_key(meta, timeline, resolved))
+    keys = key_generator(meta.config, resolved, names_single=names_single_key(TableSnapshot(meta, timeline, resolved)))
     if recipe.take is not take_nothing:  # records that are changed where they are keep their keys
         check_generated(keys, operation, options, root)
     check_key_types(keys, schema, table=root)
@@ -213,7 +213,7 @@ def _attempt(write: WriteSnapshot, records: Any, failed: dict[str, str]) -> tupl
 def _seeing(write: WriteSnapshot, timeline: Timeline) -> WriteSnapshot:
     """Return an attempt that sees another timeline."""
     meta, index = write.meta, shared_index(write.meta, timeline, write.request.resolved, write.index)
-    return replace(write, timeline=timeline, history=read_history(meta, timeline, timeline), index=index)
+    return replace(write, timeline=timeline, history=read_history(TableSnapshot(meta, timeline)), index=index)
 
 
 def _place_and_commit(

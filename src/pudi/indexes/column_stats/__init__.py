@@ -18,6 +18,7 @@ import pyarrow as pa
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options, names_in
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -167,7 +168,7 @@ class ColumnStatsBuilder(IndexBuilder):
     def _of(self, files: Sequence[BaseFile | LogFile], run: _Run) -> pa.Table:
         """Return the statistics of some files."""
         spec, count = self._columns_kept, min(_TASKS, len(files))
-        history = read_history(self.work.meta, self.work.timeline, self.work.timeline)
+        history = read_history(TableSnapshot(self.work.meta, self.work.timeline))
         results = run([StatsTask(number, spec, tuple(files[number::count]), history) for number in range(count)])
         return stats_of_files(
             (stat.partition_path or "", basename(stat.path or ""), stat.column_stats)
@@ -222,7 +223,7 @@ def of_reused_names(
 
 def _history_after(meta: MetaClient, written: CommitMetadata, locked: LockedCommit) -> SchemaHistory | None:
     """Return the schema history with the commit's schema; None before the first change, when all names are new."""
-    before = read_history(meta, locked.now, locked.now)
+    before = read_history(TableSnapshot(meta, locked.now))
     after = written.extra_metadata.get(INTERNAL_SCHEMA_KEY)
     return None if before is None or after is None else before.with_version(InternalSchema.from_json(after))
 
@@ -302,7 +303,7 @@ class ColumnStats(IndexKind):
         # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
         millis = set(unwritable_columns(check.meta.schema_json(check.timeline)))
         spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
-        history = read_history(check.meta, check.timeline, check.timeline)
+        history = read_history(TableSnapshot(check.meta, check.timeline))
         stated = StatedMetadata(
             check.schema, spec, by_name.get(COLUMN_STATS), by_name.get(PARTITION_STATS), history=history
         )

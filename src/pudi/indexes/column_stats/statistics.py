@@ -20,6 +20,7 @@ from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import SCHEMA_KEY, SERVICE_OPERATIONS
 from pudi.client.schema_history import read_history
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import FileInfo
 from pudi.filegroup import FileListing, FileSlice, FileSystemView
 from pudi.format import Action, CommitMetadata, State, WriteStat
@@ -325,7 +326,7 @@ class _WithOwn:
 
 def with_older_columns(meta: MetaClient, timeline: Timeline, spec: StatsSpec) -> StatsSpec:
     """Return the indexed columns, and those that had statistics before they were renamed or dropped."""
-    history = read_history(meta, timeline, timeline)
+    history = read_history(TableSnapshot(meta, timeline))
     if history is None:
         return spec
     older = [name for version in history.versions for name in leaf_names(without_meta_fields(version.arrow()))]

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from pudi.client.changed_groups import key_reading
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
@@ -113,7 +114,7 @@ class ExpressionIndexBuilder(IndexBuilder):
         files: list[BaseFile | LogFile] = []
         for each in slices:
             files += each.logs if each.base is None else (each.base, *each.logs)
-        reading = key_reading(work.meta, work.timeline)
+        reading = key_reading(TableSnapshot(work.meta, work.timeline))
         kept = compute_values(work.meta, work.engine, work.requested, reading, spec, files)
         changes = self._changes(spec, kept, slices)
         if changes is None:
@@ -240,7 +241,7 @@ class ExpressionIndexes(IndexKind):
                 continue
             if spec is None:
                 continue
-            reading = key_reading(check.meta, check.timeline)
+            reading = key_reading(TableSnapshot(check.meta, check.timeline))
             jobs = [ExpressionCheck(n, snapshot, spec, reading, files) for n, files in enumerate(check.portions())]
             check.run(jobs)
             check.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)

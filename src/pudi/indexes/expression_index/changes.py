@@ -16,6 +16,7 @@ import pyarrow as pa
 from pudi.client.changed_groups import data_file, key_reading
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import SCHEMA_KEY
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
@@ -141,7 +142,7 @@ def stage_expressions(
         known = entries.values(ExpressionStaging(index.partition, spec))
         rest = [file for file in files if (file.partition, file.name.name) not in known]
         if rest:
-            reading = key_reading(meta, timeline)
+            reading = key_reading(TableSnapshot(meta, timeline))
             reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, history=reading.history)
             read = compute_values(meta, engine, instant.requested, reading, spec, rest)
             known = {**known, **{(each.partition, each.file): each for each in read}}

@@ -20,6 +20,7 @@ import pyarrow as pa
 from pudi.client.changed_groups import key_reading
 from pudi.client.inflight_builds import maintained_timeline
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
 from pudi.filegroup import FileSlice
@@ -211,7 +212,7 @@ class RecordIndexBuilder(IndexBuilder):
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
         work, jobs = self.work, []
-        reading, folder = key_reading(work.meta, work.timeline), staging_dir(work.requested)
+        reading, folder = key_reading(TableSnapshot(work.meta, work.timeline)), staging_dir(work.requested)
         for number, each in enumerate(slices):
             shards = self._shards[self._scope(each)]
             location = encode_location(each.partition, each.file_id, self._millis(each.instant))

@@ -14,6 +14,7 @@ from posixpath import basename
 from pudi.client.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
 from pudi.client.inflight_builds import maintained_timeline
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import TimelineBehindError
 from pudi.config import IndexOptions, MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
@@ -244,7 +245,7 @@ def record_staging(
         {scope: number for scope, (_, number) in known.ranges.items()},
         known.partitioned,
         options[MetadataOptions.partitioned_record_index_min_groups],
-        key_reading(meta, timeline).with_instant(requested),
+        key_reading(TableSnapshot(meta, timeline)).with_instant(requested),
         _logs_add(index),
         _revives(index),
     )
@@ -274,7 +275,7 @@ class _Tasks:
 
     def all(self) -> Iterator[KeyTask]:
         """Return a job for each file group whose keys may have changed; they are not numbered yet."""
-        groups = changed_groups(self.meta, self.written, self.timeline, self._matters, _needs_before)
+        groups = changed_groups(TableSnapshot(self.meta, self.timeline), self.written, self._matters, _needs_before)
         for place, group in enumerate(groups):
             location = encode_location(group.partition, group.file_id, self.staging.millis)
             path = f"{staging_dir(self.instant)}/{place}"
