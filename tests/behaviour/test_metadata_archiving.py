@@ -12,6 +12,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.context import Context
+from pudi.filegroup import SliceFiles
 from pudi.format import Action
 from pudi.metadata_write.client import open_metadata
 from pudi.storage import open_storage
@@ -76,6 +77,37 @@ def test_what_the_table_archived_its_metadata_table_archives(tmp_path: Path, lay
     assert_listing(made.path)
     assert len(made.snapshot()) == 14
     assert made.table.check().differences == ()
+
+
+@pytest.mark.parametrize("version", [9, 8, 6])
+def test_a_savepoint_keeps_its_state_of_the_metadata_table(tmp_path: Path, version: int) -> None:
+    """Hudi restores a table to a savepoint only if the metadata table has a base file and a compaction as old as it."""
+    layout = Layout("simple", "plain", "event", version, "mor")
+    made = written(tmp_path / "trips", layout, 6, OFTEN | {"hoodie.archive.automatic": "true"})
+    saved = made.table.savepoint().instant
+    before = timeline_of(made.path / ".hoodie" / "metadata")
+    compaction = [each for each in before.of(Action.COMMIT) if each.requested <= saved][-1]
+    needed = {each.requested for each in before.commits if before.order(each) >= compaction.requested}
+    for number in range(12):
+        made.write("upsert", table([trip(20, 20 + number)]))
+    own = timeline_of(made.path / ".hoodie" / "metadata")
+    assert sum(each.requested > saved for each in own.of(Action.COMMIT)) > 2, "later slices of each file group"
+    assert {each.requested for each in own.commits} >= needed | {compaction.requested}
+    assert own.of(Action.COMMIT)[0].requested <= saved, "otherwise Hudi's restore deletes the metadata table"
+    assert [each.instant for each in slices_of_files(made.path) if each.instant <= saved] == [compaction.requested]
+    made.table.delete_savepoint(saved)
+    for number in range(8):
+        made.write("upsert", table([trip(20, 40 + number)]))
+    assert all(each.instant > saved for each in slices_of_files(made.path))
+    assert timeline_of(made.path / ".hoodie" / "metadata").of(Action.COMMIT)[0].requested > saved
+    assert_listing(made.path)
+
+
+def slices_of_files(path: Path) -> list[SliceFiles]:
+    """The slices of the partition files of the metadata table, newest first."""
+    meta = metadata_of(path)
+    [group] = meta.view(meta.store.load()).groups_of(["files"])
+    return list(group.slices)
 
 
 @pytest.mark.parametrize("layout", [LAYOUTS[1]], ids=str)

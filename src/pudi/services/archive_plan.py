@@ -198,25 +198,34 @@ def _in_metadata_logs(target: ServiceTarget, timeline: Timeline) -> Iterator[Bou
 def _of_metadata_table(target: ServiceTarget, timeline: Timeline, options: ArchiveOptions) -> Iterator[Bound]:
     """Keep what came after the last compaction, and commits that are on the data table's active timeline.
 
-    Readers of log files ask the active timeline whether a block counts.
+    Readers of log files ask the active timeline whether a block counts. For the state of the table's first savepoint
+    they ask for what came after the last compaction before it. Hudi archives that, and then, to restore the table,
+    deletes the metadata table: it has no compaction as old as the savepoint (BaseHoodieWriteClient.restoreToSavepoint).
     """
     compactions = timeline.of(Action.COMMIT)
     if not compactions:
         yield Bound("", "the metadata table has not been compacted yet")
         return
-    last = compactions[-1].requested
-    yield Bound(last, "the last compaction stays")
-    for each in timeline.commits:
-        if timeline.order(each) >= last:
-            yield Bound(each.requested, "it completed after the last compaction")
-            break
+    yield from _since(timeline, compactions[-1], "the last compaction")
     data = target.data.store.load()
-    saved = {each.requested for each in data.of(Action.SAVEPOINT)} if options.beyond_savepoint else set()
+    saved = [each.requested for each in data.of(Action.SAVEPOINT)]
+    if saved and not options.beyond_savepoint:
+        for each in [each for each in compactions if each.requested <= saved[0]][-1:]:
+            yield from _since(timeline, each, f"the last compaction before the savepoint {saved[0]}")
     counted = (i for i in data.instants if i.action in _COMMITS or not i.is_completed)
     for each in counted:
-        if each.requested not in saved:
+        if not (options.beyond_savepoint and each.requested in saved):
             yield Bound(each.requested, "the table's own timeline still has it")
             break
+
+
+def _since(timeline: Timeline, compaction: Instant, name: str) -> Iterator[Bound]:
+    """Keep a compaction of a metadata table, and the commits that completed after it was planned."""
+    yield Bound(compaction.requested, f"{name} stays")
+    for each in timeline.commits:
+        if timeline.order(each) >= compaction.requested:
+            yield Bound(each.requested, f"it completed after {name}")
+            return
 
 
 def replaced_files(meta: MetaClient, timeline: Timeline, chosen: Sequence[Instant]) -> Bound | None:

@@ -22,7 +22,7 @@ from pudi.indexes.kind import RemovedFiles
 from pudi.services.backlog import clean_backlog
 from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
 from pudi.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
-from pudi.services.target import ServiceTarget, free_time
+from pudi.services.target import ServiceTarget, free_time, restorable_instants
 from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
@@ -78,8 +78,13 @@ class Clean(PlannedService):
         return free_time(target.meta, timeline, timeline.of(Action.DELTACOMMIT)[-1].requested, _SUFFIX)
 
     def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
-        """Plan the deletion of what the policy doesn't keep."""
-        plan = plan_clean(target.meta, timeline, CleanOptions.of(target.options))
+        """Plan the deletion of what the policy doesn't keep; of a metadata table also what no savepoint needs.
+
+        Hudi's restores need a base file of the metadata table that is as old as the savepoint, and fail without one
+        (HoodieBackedTableMetadataWriter.update). Its own cleans delete that.
+        """
+        restorable = restorable_instants(target) if target.is_metadata else ()
+        plan = plan_clean(target.meta, timeline, CleanOptions.of(target.options), restorable)
         return None if plan is None else encode_clean_plan(plan)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:

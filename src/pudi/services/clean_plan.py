@@ -74,13 +74,17 @@ def is_due_on_metadata(timeline: Timeline) -> bool:
     return sum(each.is_completed and timeline.order(each) > compactions[0] for each in timeline.instants) >= _PAUSE
 
 
-def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> CleanPlan | None:
+def plan_clean(
+    meta: MetaClient, timeline: Timeline, options: CleanOptions, restorable: Iterable[str] = ()
+) -> CleanPlan | None:
     """Plan a clean, under the table's lock.
 
     Args:
         meta: the table.
         timeline: its timeline.
         options: what stays.
+        restorable: instants to which the table must stay restorable, though it has no savepoint of them: those of a
+            data table's savepoints, if this is its metadata table.
 
     Returns:
         The plan; None if there is nothing to delete.
@@ -91,6 +95,7 @@ def plan_clean(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> C
     kept = Kept.of(meta, timeline, options)
     if kept is None:
         return None
+    kept = replace(kept, restorable=tuple(restorable))
     retained, savepoints = kept.retained, kept.savepoints
     view = meta.view(timeline, sizes=False)
     doomed: dict[str, tuple[str, ...]] = {}
@@ -193,12 +198,14 @@ class Kept:
         retained: the earliest commit whose state of the table stays; None if slices are counted.
         savepoints: names of the files that savepoints keep, by requested time of their commits.
         pending: what pending plans read, see `pending_slices`.
+        restorable: instants to which a metadata table must stay restorable, see `plan_clean`.
     """
 
     options: CleanOptions
     retained: Instant | None
     savepoints: Mapping[str, frozenset[str]]
     pending: Mapping[FileGroupId, tuple[str, str, str]]
+    restorable: Sequence[str] = ()
     _savepointed: frozenset[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -226,7 +233,7 @@ class Kept:
             group: the file group.
             replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
         """
-        saved = saved_slices(group, replaced_at, self.savepoints)
+        saved = saved_slices(group, replaced_at, (*self.savepoints, *self.restorable))
         for file_slice in self.old(group, replaced_at):
             named = any(basename(path) in self._savepointed for path in file_slice.files)
             if not named and file_slice not in saved:

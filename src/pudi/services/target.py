@@ -17,7 +17,7 @@ from pudi.config import (
     WriteOptions,
 )
 from pudi.config.option import Value
-from pudi.format import CompactionOperation
+from pudi.format import Action, CompactionOperation
 from pudi.metadata_write.client import open_metadata
 from pudi.task import Engine, FileJob, FileResult
 from pudi.timeline import Timeline, new_instant
@@ -160,6 +160,20 @@ def _trigger(meta: MetaClient, options: Options) -> int:
     most = options[MetadataOptions.max_delta_commits]
     coming = 1 + sum(bool(options[each]) for each in _FOLLOWING) + meta.store.rules.services_have_suffixes
     return max(most - coming, -(-most // 2))
+
+
+def restorable_instants(target: ServiceTarget) -> list[str]:
+    """Return the instants of the data table's savepoints, to which Hudi restores the metadata table along with it.
+
+    There are none if the writer archives beyond savepoints, as Hudi restores no table then
+    (BaseHoodieWriteClient.restoreToSavepoint).
+
+    Args:
+        target: a metadata table.
+    """
+    if target.options[ArchiveOptions.beyond_savepoint]:
+        return []
+    return [each.requested for each in target.data.store.load().of(Action.SAVEPOINT)]
 
 
 def free_time(meta: MetaClient, timeline: Timeline, newest: str, suffix: str) -> str:
