@@ -18,7 +18,7 @@ import pytest
 import pudi
 from pudi.concurrency import Claimed
 from pudi.format import CLAIMS_DIR
-from pudi.writes import write as write_action
+from pudi.writes import commit_write
 from support.hudi import HudiTable, table_options
 from support.spark import to_frame
 
@@ -41,7 +41,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> pudi.Table:
 @pytest.fixture
 def in_writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Runs a function once, while the next write works on its files."""
-    work = write_action._write_files
+    work = commit_write._run_tasks
 
     def register(function: Callable[[], object]) -> None:
         left = [function]
@@ -51,7 +51,7 @@ def in_writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object
                 left.pop()()
             return work(*arguments)
 
-        monkeypatch.setattr(write_action, "_write_files", wrapped)
+        monkeypatch.setattr(commit_write, "_run_tasks", wrapped)
 
     return register
 
@@ -172,8 +172,8 @@ def test_hudi_passes_over_claims(table: pudi.Table, spark: Any) -> None:
 def test_the_claim_of_a_dead_process_holds_nobody_up(table: pudi.Table) -> None:
     script = (
         "import os, sys, pudi\n"
-        "from pudi.writes import write\n"
-        "write._write_files = lambda *a: os.kill(os.getpid(), 9)\n"
+        "from pudi.writes import commit_write\n"
+        "commit_write._run_tasks = lambda *a: os.kill(os.getpid(), 9)\n"
         "sys.path.insert(0, sys.argv[2])\n"
         "from behaviour.test_claims import rows, CLAIMS\n"
         "pudi.Table(sys.argv[1], options=CLAIMS).upsert(rows(('a', 7)))\n"

@@ -11,6 +11,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.commit.transaction import begin_report
 from pudi.concurrency import Heartbeat
 from pudi.config import resolve
 from pudi.context import Context
@@ -147,10 +148,10 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
         keys = {"inline": "hoodie.compact.inline", "plan": "hoodie.compact.schedule.inline",
                 "commits": "hoodie.compact.inline.max.delta.commits",
                 "services": "hoodie.table.services.enabled"}  # fmt: skip
-        before, failed = set(mine.timeline.commits), {}
+        before, report = set(mine.timeline.commits), begin_report(meta, "upsert")
         options = resolve({keys[k]: v for k, v in given.items()} | QUIET | OPTIONS)
-        run_after_commit(meta, LocalEngine(), options, failed, meta.store.load())
-        assert failed == {}
+        run_after_commit(meta, LocalEngine(), options, report, meta.store.load())
+        assert report.failed == {}
         return sorted(set(mine.timeline.commits) - before)
 
     assert after() == []

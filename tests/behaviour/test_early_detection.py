@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.writes import write as write_action
+from pudi.writes import commit_write
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64())])
 EARLY = "hoodie.write.concurrency.early.conflict."
@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> pudi.Table:
 @pytest.fixture
 def around_writing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Runs functions once before and after the next write works on its files."""
-    work = write_action._write_files
+    work = commit_write._run_tasks
 
     def register(before: Callable[[], object] | None = None, after: Callable[[], object] | None = None) -> None:
         left = [(before, after)]
@@ -51,7 +51,7 @@ def around_writing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., No
                 then()
             return results
 
-        monkeypatch.setattr(write_action, "_write_files", wrapped)
+        monkeypatch.setattr(commit_write, "_run_tasks", wrapped)
 
     yield register
 

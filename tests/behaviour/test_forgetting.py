@@ -235,7 +235,7 @@ def test_files_of_dead_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise SimulatedCrash
 
     with monkeypatch.context() as patched:
-        patched.setattr("pudi.writes.write.complete_action", dies)
+        patched.setattr("pudi.commit.transaction.WriteTransaction.commit", dies)
         with pytest.raises(SimulatedCrash):
             mine.upsert(table([trip(4, 90, "mallory", city="new")]))
     done = mine.forget(WHERE)

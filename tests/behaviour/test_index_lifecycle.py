@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 import pudi
-import pudi.writes.write as write_action
 from pudi.client import MetaClient
 from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
@@ -22,6 +21,7 @@ from pudi.indexes.record_index import RecordIndexBuilder
 from pudi.indexes.secondary_index import SecondaryIndexBuilder
 from pudi.metadata_write.client import open_metadata
 from pudi.services.compaction_plan import operation_of
+from pudi.writes import commit_write
 from support.layouts import Layout
 from support.metadata import assert_listing, metadata_partitions, records, timeline_of
 from support.record_index import assert_record_index
@@ -138,15 +138,15 @@ def test_a_write_that_began_before_the_index(
     """It knew nothing of the index when it wrote its files, and puts its changes there all the same."""
     trips = made(tmp_path / "trips", layout)
     trips.upsert(table([trip(7, 11)]), options={"hoodie.metadata.enable": "true"})
-    write = write_action._write_files
+    write = commit_write._run_tasks
 
     def slow(*arguments: Any) -> object:
         written = write(*arguments)
-        monkeypatch.setattr(write_action, "_write_files", write)
+        monkeypatch.setattr(commit_write, "_run_tasks", write)
         pudi.Table(tmp_path / "trips").create_index(kind)
         return written
 
-    monkeypatch.setattr(write_action, "_write_files", slow)
+    monkeypatch.setattr(commit_write, "_run_tasks", slow)
     trips.upsert(table(trip(n, 12) for n in (0, 2, 31)))
     assert metadata_partitions(tmp_path / "trips") == sorted({"files", kind, *companions(kind, layout)})
     assert_kept(trips)

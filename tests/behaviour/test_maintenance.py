@@ -61,7 +61,7 @@ def test_a_neglected_table_becomes_healthy(
         raise SimulatedCrash
 
     with monkeypatch.context() as patched:
-        patched.setattr("pudi.writes.write.complete_action", dies)
+        patched.setattr("pudi.commit.transaction.WriteTransaction.commit", dies)
         with pytest.raises(SimulatedCrash):
             mine.upsert(table([trip(0, 50)]))
     before, rows = files(path), from_arrow(mine.scan().to_arrow())

@@ -10,10 +10,12 @@ from typer.testing import CliRunner
 import pudi
 from pudi.cli.app import app
 from pudi.client import MetaClient
+from pudi.commit.transaction import Work, WriteTransaction
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action, State
 from pudi.storage import open_storage
+from pudi.timeline import Instant
 from pudi.upgrade.maintenance import MaintenanceStep, Outcome
 from support.engines import Engine
 from support.layouts import Layout
@@ -184,16 +186,15 @@ def test_more_days_than_hudi_can_count(aged: Aged) -> None:
 
 
 def test_a_write_in_between_wins(aged: Aged, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pudi.services import partition_ttl
+    commit, other = WriteTransaction.commit, iter([trip(7, 7, city="nyc")])
 
-    complete = partition_ttl.complete_action
-
-    def beside(*arguments: object) -> object:
-        aged.write(trip(7, 7, city="nyc"))
-        return complete(*arguments)  # type: ignore[arg-type]
+    def beside(transaction: WriteTransaction, work: Work) -> Instant:
+        for row in other:
+            aged.write(row)
+        return commit(transaction, work)
 
     with monkeypatch.context() as patched:
-        patched.setattr(partition_ttl, "complete_action", beside)
+        patched.setattr(WriteTransaction, "commit", beside)
         with pytest.raises(pudi.ConflictError, match="nyc"):
             aged.table.run_ttl(options={DAYS: "29"})
     assert aged.cities() == {"chennai", "nyc", "sao_paulo"}

@@ -267,14 +267,14 @@ def test_a_state_whose_files_are_gone_is_refused_untouched(tmp_path: Path, optio
 def test_a_writer_that_built_on_what_is_gone_does_not_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = made(tmp_path / "trips", LAYOUTS[4])
     first, second = (mine.upsert(table([trip(0, number)])).instant for number in range(2))
-    original = write_module._commit
+    original = write_module.commit_write
 
     def commit(*arguments: Any) -> Any:
-        monkeypatch.setattr(write_module, "_commit", original)
+        monkeypatch.setattr(write_module, "commit_write", original)
         pudi.Table(mine.path, options=PLAIN).restore(first)
         return original(*arguments)
 
-    monkeypatch.setattr(write_module, "_commit", commit)
+    monkeypatch.setattr(write_module, "commit_write", commit)
     with pytest.raises((pudi.ConflictError, pudi.NotFoundError), match=second):
         mine.upsert(table([trip(0, 5)]))
     assert [row["ts"] for row in rows(mine)] == [0]
@@ -476,7 +476,7 @@ def test_log_files_of_dead_writers_go_with_their_slice(tmp_path: Path, monkeypat
         raise SimulatedCrash
 
     with monkeypatch.context() as patched:
-        patched.setattr("pudi.writes.write.complete_action", die)
+        patched.setattr("pudi.commit.transaction.WriteTransaction.commit", die)
         with pytest.raises(SimulatedCrash):
             mine.upsert(table([trip(3, 2), trip(1, 2)]))
     assert mine.rollback(began.instant).rolled_back == (began.instant,)

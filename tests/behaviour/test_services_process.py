@@ -200,12 +200,12 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     mine = neglected(tmp_path / "trips")
     script = (
         "import sys, time\n"
-        "from pudi.services import runner\n"
+        "from pudi.commit.lease import PlanTransaction\n"
         "from pudi.cli.app import app\n"
         "def hang(*_, **__):\n"
         "    print('hangs', flush=True)\n"
         "    time.sleep(600)\n"
-        "runner.complete_action = hang\n"
+        "PlanTransaction.commit = hang\n"
         "app(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", script, "services", mine.path, "--watch", *OPTIONS]

@@ -20,10 +20,10 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
-from pudi.commit import transaction
 from pudi.commit.lease import ServiceLease, lease, revert_to_requested
 from pudi.commit.rollback import abort, resume, roll_back
 from pudi.commit.rollback_plan import plan_of_pending
+from pudi.commit.transaction import WriteTransaction
 from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve
 from pudi.context import Context, Storage
@@ -428,14 +428,17 @@ def test_a_file_whose_marker_goes_with_its_rollback_is_deleted(root: str, kind: 
 
     log = _log_of_upsert(root)
     written = next(n for n, (made, path) in enumerate(log, 1) if made == "create" and not path.startswith(".hoodie"))
-    reconcile = transaction.reconcile_markers
+    reconcile = WriteTransaction.reconcile_markers
 
     def reconciles(*arguments: Any) -> None:
         reconcile(*arguments)
         markers[0].delete()
 
     slow, _, _ = writer(root, fail_at=written, mode="delay", on_delay=roll_back_but_for_markers)
-    with patch("pudi.writes.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+    with (
+        patch.object(WriteTransaction, "reconcile_markers", reconciles),
+        pytest.raises(ConflictError, match="for dead"),
+    ):
         slow.upsert(table([trip(0, 7)]))
     opened = pudi.Table(root)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
@@ -497,7 +500,7 @@ def test_of_two_base_files_with_one_instant_the_one_that_the_commit_names_counts
 def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
     create(root, "mor", hoodie__write__table__version="6")
     compacting = {"hoodie.metadata.compact.max.delta.commits": "1", "hoodie.write.table.version": "6"}
-    reconcile = transaction.reconcile_markers
+    reconcile = WriteTransaction.reconcile_markers
 
     left = [1]
 
@@ -509,7 +512,10 @@ def test_a_log_file_is_listed_once_by_rollbacks(root: str) -> None:
             pudi.Table(root, options=compacting).upsert(table([trip(1, 5)]))
         reconcile(*arguments)
 
-    with patch("pudi.writes.write.reconcile_markers", reconciles), pytest.raises(ConflictError, match="for dead"):
+    with (
+        patch.object(WriteTransaction, "reconcile_markers", reconciles),
+        pytest.raises(ConflictError, match="for dead"),
+    ):
         pudi.Table(root).upsert(table([trip(0, 7)]))
     opened = pudi.Table(root, options={"hoodie.metadata.compact.max.delta.commits": "99"})
     opened.insert_overwrite_table(table(trip(number, 8) for number in range(6)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pudi.catalogs.sync_result import SyncResult
+from pudi.context import Clock
+from pudi.context.progress import phase
 from pudi.format import CommitMetadata
 from pudi.timeline import Instant
 
@@ -146,6 +148,63 @@ class CommitResult:
             files_deleted=deleted,
             files_replaced=sum(map(len, (metadata.partition_to_replace_file_ids or {}).values())),
         )
+
+
+@dataclass(slots=True)
+class ActionReport:
+    """The account of one action: the seconds of its phases, and what failed beside its commit.
+
+    Attributes:
+        table: the table's root.
+        action: the action's name in the log and in progress reports.
+        clock: the table's clock.
+        began: when the action began, on that clock.
+        seconds: by phase; a phase may come more than once.
+        failed: errors of services and of other work beside the commit, by name.
+    """
+
+    table: str
+    action: str
+    clock: Clock
+    began: float
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time a block as a phase, and report it."""
+        began = self.clock.monotonic()
+        with phase(self.table, self.action, name):
+            yield
+        seconds = self.clock.monotonic() - began
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        _log.info("table %s: %s: %s took %.2f s", self.table, self.action, name, seconds)
+
+    @contextmanager
+    def before_commit(self, service: str) -> Iterator[None]:
+        """Do something before the commit; note its failure, and go on: see `before_commit`."""
+        with before_commit(service, self.table, self.failed):
+            yield
+
+    @contextmanager
+    def after_commit(self, service: str, *, retried: bool = True) -> Iterator[None]:
+        """Do something after the commit; note its failure, and go on: see `after_commit`."""
+        with after_commit(service, self.table, self.failed, retried=retried):
+            yield
+
+    def result(self, done: Instant, written: CommitMetadata, deleted: int = 0) -> CommitResult:
+        """Return the result of the completed action, and log it.
+
+        What fails later is still added to its `failed_services`.
+
+        Args:
+            done: the completed instant.
+            written: its commit metadata.
+            deleted: number of data files that it deleted.
+        """
+        result = CommitResult.of(done, written, self.clock.monotonic() - self.began, self.seconds, deleted)
+        _log.info("table %s: %s", self.table, result)
+        return replace(result, failed_services=self.failed)
 
 
 def _plural(count: int) -> str:

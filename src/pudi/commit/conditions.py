@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pudi.client.meta_client import MetaClient
-from pudi.commit.lease import ServiceLease
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import ConflictCheck, Reads, Touched, Unchanged
 from pudi.concurrency.touched import KeyScope
 from pudi.concurrency.unchanged import counts
-from pudi.config import Options, check_writable
+from pudi.config import check_writable
 from pudi.errors import ChangedSinceError, ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import Action, millis_to_instant
 from pudi.plan import WritePlan
@@ -173,36 +173,27 @@ class CommitCondition(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaSeen:
-    """The table's schema at the start of a write.
+def refuse_changed_schema(seen: TableSnapshot, now: TableSnapshot) -> None:
+    """Refuse to go on with an action when the table's schema isn't the one that the action began with.
 
-    Attributes:
-        text: the Avro schema.
-        by_id: the internal schema; None in a table without schema on read.
+    Args:
+        seen: the table at the start of the action.
+        now: the table now.
+
+    Raises:
+        ConflictError: another writer changed the schema.
     """
+    if not _same_schema(seen, now):
+        newest = max((i.requested for i in now.timeline.commits), default="none")
+        raise ConflictError(
+            f"another writer changed the table's schema meanwhile (the newest commit is {newest}); nothing of this "
+            "write is visible; read the table again and retry",
+            table=now.table,
+        )
 
-    text: str
-    by_id: str | None
 
-    @classmethod
-    def of(cls, meta: MetaClient, timeline: Timeline) -> SchemaSeen:
-        """Return the schema at a timeline."""
-        return cls(meta.schema_json(timeline), meta.schema_by_id(timeline))
-
-    def check(self, meta: MetaClient, timeline: Timeline) -> None:
-        """Raise an error if the schema has changed.
-
-        Raises:
-            ConflictError: another writer changed it.
-        """
-        if SchemaSeen.of(meta, timeline) != self:
-            newest = max((i.requested for i in timeline.commits), default="none")
-            raise ConflictError(
-                f"another writer changed the table's schema meanwhile (the newest commit is {newest}); nothing of this "
-                "write is visible; read the table again and retry",
-                table=meta.storage.root,
-            )
+def _same_schema(one: TableSnapshot, other: TableSnapshot) -> bool:
+    return one.schema == other.schema and one.schema_by_id == other.schema_by_id
 
 
 def refuse_older_columns(meta: MetaClient, stated: Timeline, now: Timeline, instant: Instant) -> None:
@@ -219,8 +210,8 @@ def refuse_older_columns(meta: MetaClient, stated: Timeline, now: Timeline, inst
     Raises:
         ConflictError: a write changed the columns meanwhile.
     """
-    before, after = (SchemaSeen.of(meta, each.until(instant.requested)) for each in (stated, now))
-    if before != after:
+    before, after = (TableSnapshot(meta, each.until(instant.requested)) for each in (stated, now))
+    if not _same_schema(before, after):
         raise ConflictError(
             f"a write that was under way changed the table's columns while the {instant.action.value} ran: run the "
             "plan again",
@@ -267,15 +258,12 @@ class SchemaUnchanged:
     """The table has the schema that a write began with, and this release can still write the table.
 
     Attributes:
-        meta: the table; its properties are read again if another writer may have changed them.
-        options: the writer's.
-        seen: the table's schema at the start of the write.
+        seen: the table at the start of the write; its properties are read again if another writer may have changed
+            them.
         conflicts: the conflict check of the write, which knows the commits since.
     """
 
-    meta: MetaClient
-    options: Options
-    seen: SchemaSeen
+    seen: TableSnapshot
     conflicts: ConflictCheck
 
     def check(self, now: Timeline) -> None:
@@ -286,9 +274,9 @@ class SchemaUnchanged:
             NotSupportedError: the table changed, and this release can't write it any more.
         """
         if self.conflicts.new_commits(now):
-            self.seen.check(self.meta, now)
-            self.meta.reload()
-            check_writable(self.meta.config, self.meta.storage.root, self.options)
+            refuse_changed_schema(self.seen, self.seen.at(now))
+            self.seen.meta.reload()
+            check_writable(self.seen.config, self.seen.table, self.seen.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,15 +289,3 @@ class ProgressIsSole:
     def check(self, now: Timeline) -> None:
         """Look at the commits that completed meanwhile; see `SoleProgress.check`."""
         self.progress.check(self.meta, now)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseHeld:
-    """No process has declared this run of a plan dead."""
-
-    lease: ServiceLease
-
-    def check(self, now: Timeline) -> None:
-        """Look at the run's files; see `ServiceLease.check`."""
-        del now
-        self.lease.check()

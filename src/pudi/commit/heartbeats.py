@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CLEAN_UP, after_commit
+from pudi.client.result import CLEAN_UP, ActionReport, after_commit
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import LockSettings, Options, WriteOptions
 from pudi.errors import NotFoundError, PudiError
@@ -21,7 +21,7 @@ def keep_alive(
     meta: MetaClient,
     hearts: Sequence[Heartbeat],
     undo: Callable[[BaseException], None],
-    failed: dict[str, str] | None = None,
+    report: ActionReport | None = None,
 ) -> Iterator[None]:
     """Run an action whose heartbeats the caller starts; stop them at its end, and undo the action on an error.
 
@@ -32,8 +32,8 @@ def keep_alive(
         meta: the table.
         hearts: the heartbeats; more may be added while the action runs.
         undo: undoes what the action did so far. It isn't called if the process is about to end.
-        failed: notes of what failed after the commit. The heartbeat files stay if the clean-up is among them: by them
-            the next writer finds the markers that are left.
+        report: notes what failed after the commit. The heartbeat files stay if the clean-up is among it: by them the
+            next writer finds the markers that are left.
     """
     try:
         yield
@@ -44,7 +44,8 @@ def keep_alive(
                 undo(error)
         raise
     _stop(hearts)
-    if CLEAN_UP in (failed or {}):
+    failed = {} if report is None else report.failed
+    if CLEAN_UP in failed:
         return
     with after_commit(CLEAN_UP, meta.storage.root, failed):
         for heart in hearts:

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import ActionReport
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.commit_hook import discard_metadata
 from pudi.commit.heartbeats import keep_alive, last_touched_ms, liveness_of
+from pudi.commit.transaction import Transaction
 from pudi.concurrency import Heartbeat, Liveness
-from pudi.config import WriteOptions
+from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, NotFoundError, TableExistsError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, plan_run_path, write_token
@@ -45,7 +48,6 @@ class ServiceLease:
         instant: the service's instant, inflight.
         timeline: the table's timeline when this process took the lease.
         named: this run.
-        failed: errors after the completion of the instant, by service.
         written: paths of the files of this run.
     """
 
@@ -53,7 +55,6 @@ class ServiceLease:
     instant: Instant
     timeline: Timeline
     named: PlanRun
-    failed: dict[str, str]
     written: list[str] = field(default_factory=list)
 
     @property
@@ -121,14 +122,62 @@ def is_available(meta: MetaClient, instant: Instant, options: WriteOptions) -> b
     return found is Liveness.DEAD
 
 
+@dataclass(frozen=True, slots=True)
+class LeaseHeld:
+    """No process has declared this run of a plan dead."""
+
+    lease: ServiceLease
+
+    def check(self, now: Timeline) -> None:
+        """Look at the run's files; see `ServiceLease.check`."""
+        del now
+        self.lease.check()
+
+
+class PlanTransaction(Transaction):
+    """One run of a table service's plan: its instant is leased, and reverted to its plan unless it completes.
+
+    Attributes:
+        lease: the lease, from entering on. That it's held is the transaction's first condition.
+    """
+
+    lease: ServiceLease
+
+    def __init__(self, meta: MetaClient, instant: Instant, options: Options, report: ActionReport) -> None:
+        """Describe the run of a plan; entering it leases the plan.
+
+        Args:
+            meta: the table.
+            instant: the service's instant, pending.
+            options: those of heartbeats and failed writes.
+            report: see `Transaction`.
+        """
+        super().__init__(meta, instant.action, report)
+        self._planned, self._options = instant, options
+
+    @contextmanager
+    def held(self) -> Iterator[Instant]:
+        """Yield the leased instant; see `lease`."""
+        with lease(self.meta, self._planned, WriteOptions.of(self._options), self.report) as leased:
+            self.lease = leased
+            self.snapshot = TableSnapshot(self.meta, leased.timeline, self._options)
+            self.conditions.append(LeaseHeld(leased))
+            yield leased.instant
+            if not self.is_committed:
+                _undo(leased)
+
+
 @contextmanager
-def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator[ServiceLease]:
+def lease(
+    meta: MetaClient, instant: Instant, options: WriteOptions, report: ActionReport | None = None
+) -> Iterator[ServiceLease]:
     """Lease a pending service: inflight, with a heartbeat. An error deletes the run's files and reverts the instant.
 
     Args:
         meta: the table.
         instant: the service's instant, pending.
         options: as for `is_available`.
+        report: notes what fails after the completion of the instant.
 
     Raises:
         PlanTakenError: another process runs it, has completed it or removed it from the timeline.
@@ -136,13 +185,12 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
     """
     heart = Heartbeat(meta.storage, instant.requested, meta.context, options.heartbeat_interval_ms)
     leased: ServiceLease | None = None
-    failed: dict[str, str] = {}
 
     def undo(error: BaseException) -> None:
         if leased is not None:
             _undo(leased)
 
-    with keep_alive(meta, [heart], undo, failed), count_failures(meta, instant.action):
+    with keep_alive(meta, [heart], undo, report), count_failures(meta, instant.action):
         with meta.lock:
             timeline, current = _free(meta, instant, options)
             heart.start()
@@ -150,7 +198,7 @@ def lease(meta: MetaClient, instant: Instant, options: WriteOptions) -> Iterator
             named = PlanRun(instant.requested, number)
             named.note(meta.storage)
             meta.lock.verify()
-            leased = ServiceLease(meta, meta.store.start(current), timeline, named, failed)
+            leased = ServiceLease(meta, meta.store.start(current), timeline, named)
         with leased.naming_displacement():
             yield leased
 

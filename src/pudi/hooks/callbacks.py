@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import after_commit
+from pudi.client.result import ActionReport
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.config import HTTP_CALLBACK, CallbackOptions
 from pudi.config.option import checked_name
@@ -97,14 +97,14 @@ def check_callbacks(meta: MetaClient) -> None:
             )
 
 
-def announce(meta: MetaClient, done: Instant, written: CommitMetadata, failed: dict[str, str] | None) -> None:
+def announce(meta: MetaClient, done: Instant, written: CommitMetadata, report: ActionReport) -> None:
     """Call the callbacks after a write has completed; table services and metadata tables have none.
 
     Args:
         meta: the table.
         done: the completed instant.
         written: its commit metadata.
-        failed: where failures are noted.
+        report: where failures are noted.
     """
     options = CallbackOptions.of(meta.options)
     if not options.names or meta.is_metadata or written.operation_type in SERVICE_OPERATIONS:
@@ -120,7 +120,7 @@ def announce(meta: MetaClient, done: Instant, written: CommitMetadata, failed: d
         extra_metadata=dict(written.extra_metadata),
     )
     for name in options.names:
-        with after_commit(f"callback {name}", meta.storage.root, failed, retried=False):
+        with report.after_commit(f"callback {name}", retried=False):
             if name == HTTP_CALLBACK:
                 http_callback.post(options, message.to_json(), meta.context.executor)
             else:

@@ -18,10 +18,10 @@ from posixpath import basename
 
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CLEAN_UP, CommitResult, after_commit
+from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
 from pudi.commit.heartbeats import keep_alive
 from pudi.commit.revert_build import complete_index, is_dead_building, revert_index_build
-from pudi.commit.transaction import Phases
+from pudi.commit.transaction import begin_report
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, PudiError
@@ -67,10 +67,10 @@ class IndexRun:
     resolved: Options
     keeps_plan: bool = True
     small_here: bool = False
-    phases: Phases = field(init=False)
+    report: ActionReport = field(init=False)
 
     def __post_init__(self) -> None:
-        self.phases = Phases.of(self.meta, _OPERATION.lower())
+        self.report = begin_report(self.meta, _OPERATION.lower())
 
     def run(self) -> CommitResult:
         """Build it; see `pudi.indexing.indexing.create_index`."""
@@ -81,11 +81,10 @@ class IndexRun:
             except _CommitMissedIndex as error:
                 _log.warning("the build of an index starts again: %s", error)
                 continue
-            failed: dict[str, str] = {}
-            with after_commit(CLEAN_UP, meta.storage.root, failed):
+            with self.report.after_commit(CLEAN_UP):
                 delete_folder(meta.storage, staging_dir(done.requested))
             written = CommitMetadata({p: s for p, s in stats.items() if s}, operation_type=_OPERATION)
-            return replace(self.phases.result(done, written), failed_services=failed)
+            return self.report.result(done, written)
         self._give_up()
         raise ConflictError(
             f"other writers committed {_RUNS} times without putting their changes into the index; stop them, and retry",
@@ -101,12 +100,12 @@ class IndexRun:
             timeline, here = self.meta.store.load(), self.small_here
             work = Building(self.meta, self.engine, self.resolved, spec, timeline, pending.requested, here)
             builder = registry.open_builder(work)
-            with self.phases.phase("count"):
+            with self.report.phase("count"):
                 groups = builder.groups()
             instant = self._begin(builder, groups, pending)
-            with self.phases.phase("write"):
+            with self.report.phase("write"):
                 filled = builder.fill()
-            with self.phases.phase("commit"):
+            with self.report.phase("commit"):
                 return self._finish(builder, instant, filled)
 
     @contextmanager

@@ -12,19 +12,19 @@ Source: HoodieTTLConfig, KeepByTimeStrategy, KeepByCreationTimeStrategy, SparkPa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from pudi.client.find_index import find_index, key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
 from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition
-from pudi.client.result import CLEAN_UP, CommitResult, after_commit
+from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.conditions import NoConflict, SchemaSeen, SchemaUnchanged
+from pudi.commit.conditions import NoConflict, SchemaUnchanged
 from pudi.commit.rollback import repair
-from pudi.commit.transaction import Completion, Phases, build_commit_metadata, complete_action, pending
+from pudi.commit.transaction import Work, WriteTransaction, begin_report, build_commit_metadata
 from pudi.concurrency import ConflictCheck, busy_groups
 from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError
@@ -35,6 +35,7 @@ from pudi.metadata_write.build import reconcile_metadata
 from pudi.plan import Operation
 from pudi.services.service import DirectService, Inline, Need
 from pudi.services.target import ServiceTarget
+from pudi.task import Engine
 from pudi.timeline import Timeline
 
 _SHOWN = 5
@@ -87,16 +88,16 @@ class PartitionTtl(DirectService):
             ConflictError: another process wrote to one of them meanwhile; nothing is deleted.
         """
         meta = target.meta
-        phases = Phases.of(meta, self.name)
+        report = begin_report(meta, self.name)
         check_writable(meta.config, meta.storage.root, target.options)
-        with phases.phase("repair"):
+        with report.phase("repair"):
             reconcile_metadata(meta, target.options)
             timeline = repair(meta, target.write_options)
-        with phases.phase("list"):
+        with report.phase("list"):
             found = expired_partitions(target, timeline)
         if not found.due:
             return None
-        return _delete(target, timeline, found.due, phases)
+        return _delete(TableSnapshot(meta, timeline, target.options), target.engine, found.due, report)
 
 
 def expired_partitions(target: ServiceTarget, timeline: Timeline) -> Expired:
@@ -179,27 +180,24 @@ def _written_since(meta: MetaClient, timeline: Timeline, bound: str, partitions:
 
 
 def _delete(
-    target: ServiceTarget, timeline: Timeline, due: Mapping[str, Sequence[FileSlice]], phases: Phases
+    snapshot: TableSnapshot, engine: Engine, due: Mapping[str, Sequence[FileSlice]], report: ActionReport
 ) -> CommitResult:
-    meta, options = target.meta, target.options
-    failed: dict[str, str] = {}
+    meta, timeline, options = snapshot.meta, snapshot.timeline, snapshot.options
     replaced = groups_by_partition([each for slices in due.values() for each in slices])
-    index = renewed_index(meta, find_index(TableSnapshot(meta, timeline, options)), replaced)
-    schema, history = SchemaSeen.of(meta, timeline), read_history(TableSnapshot(meta, timeline))
-    metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), schema.text, history, replaced, {})
-    requested, inflight = delete_request()
-    with pending(meta, Action.REPLACECOMMIT, target.write_options, requested, inflight, failed) as instant:
+    index = renewed_index(meta, find_index(snapshot), replaced)
+    history = read_history(snapshot)
+    metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), snapshot.schema.avro, history, replaced, {})
+    with WriteTransaction(snapshot, Action.REPLACECOMMIT, report, *delete_request()) as transaction:
+        instant = transaction.instant
         write_rings(meta, instant.requested, index.buckets, replaced_partitions(replaced))
-        with phases.phase("commit"):
+        with report.phase("commit"):
             scope = key_scope(index, Operation.DELETE_PARTITION)
             conflicts = ConflictCheck(meta.store, instant, metadata, timeline, scope)
-            conditions = (NoConflict(conflicts), SchemaUnchanged(meta, options, schema, conflicts))
-            staging = IndexStaging(target.engine, timeline, options, index)
-            completion = Completion(metadata, conditions, timeline, history, staging)
-            done = complete_action(meta, instant, completion, failed)
-    with after_commit(CLEAN_UP, meta.storage.root, failed):
+            transaction.conditions += [NoConflict(conflicts), SchemaUnchanged(snapshot, conflicts)]
+            done = transaction.commit(Work(metadata, history, IndexStaging(engine, timeline, options, index)))
+    with report.after_commit(CLEAN_UP):
         reconcile_hash_rings(meta, done.requested, index.buckets, replaced_partitions(replaced))
-    return replace(phases.result(done, metadata), failed_services=failed)
+    return report.result(done, metadata)
 
 
 def _named(partitions: Sequence[str]) -> str:

@@ -11,15 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import CLEAN_UP, METADATA_TABLE, CommitResult, after_commit, before_commit
-from pudi.commit.conditions import LeaseHeld
-from pudi.commit.lease import PlanTakenError, ServiceLease, is_available, lease
+from pudi.client.result import CLEAN_UP, METADATA_TABLE, ActionReport, CommitResult
+from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
 from pudi.commit.rollback import abort, finish_rollbacks, refuse_pending_restore, sweep
-from pudi.commit.transaction import Completion, Phases, complete_action
+from pudi.commit.transaction import Work, begin_report
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata, State
@@ -184,7 +183,7 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     return _Execution(service, target, target.meta).run(instant)
 
 
-def run_before_write(meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str]) -> None:
+def run_before_write(meta: MetaClient, engine: Engine, options: Options, report: ActionReport) -> None:
     """Run a clean if the options ask for one before each write; arguments as of `run_after_commit`.
 
     Source: BaseHoodieWriteClient.runPreWriteCleanerPolicy.
@@ -193,12 +192,12 @@ def run_before_write(meta: MetaClient, engine: Engine, options: Options, failed:
         return
     target = ServiceTarget.of_table(meta, engine, options)
     service = registry.service_named("clean", meta.storage.root)
-    with before_commit(service.name, meta.storage.root, failed):
+    with report.before_commit(service.name):
         run(service, target, when_due=True)
 
 
 def run_after_commit(
-    meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str], timeline: Timeline
+    meta: MetaClient, engine: Engine, options: Options, report: ActionReport, timeline: Timeline
 ) -> None:
     """Run the services that the options ask for after a commit; those of the metadata table ran before it.
 
@@ -208,18 +207,18 @@ def run_after_commit(
         meta: the data table.
         engine: runs the jobs.
         options: the writer's options.
-        failed: collects errors by service.
+        report: of the write; collects errors by service.
         timeline: the table's timeline with the commit, which tells what is due; other commits may be missing.
     """
     target = ServiceTarget.of_table(meta, engine, options)
     for service in _enabled(target):
-        with after_commit(service.name, meta.storage.root, failed):
+        with report.after_commit(service.name):
             if _run_inline(service, target, timeline):
                 timeline = target.load_timeline()
 
 
 def run_on_metadata_table(
-    meta: MetaClient, engine: Engine, options: Options, failed: dict[str, str], check: Callable[[], None]
+    meta: MetaClient, engine: Engine, options: Options, report: ActionReport, check: Callable[[], None]
 ) -> None:
     """Run the services of a table's metadata table that are due, right before a write's own deltacommit.
 
@@ -233,21 +232,21 @@ def run_on_metadata_table(
         meta: the data table.
         engine: runs the jobs.
         options: the writer's options.
-        failed: collects errors by service.
+        report: of the write; collects errors by service.
         check: raises an error if the write can't complete any more; called before log files are merged, since the
             commit that is the newest without the write could then not be rolled back.
     """
     if not meta.config.metadata_partitions:
         return
-    root, services = meta.storage.root, list[TableService]()
-    with before_commit(METADATA_TABLE, root, failed):
+    services = list[TableService]()
+    with report.before_commit(METADATA_TABLE):
         target = ServiceTarget.of_metadata_table(meta, engine, options)
         timeline = target.load_timeline()
         services = _enabled(target)
     if any(_is_wanted(service, target, timeline) for service in services if isinstance(service, Compaction)):
         check()
     for service in services:
-        with before_commit(METADATA_TABLE, root, failed):
+        with report.before_commit(METADATA_TABLE):
             if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
                 timeline = target.load_timeline()
 
@@ -394,35 +393,31 @@ class _Execution:
             return self._run(instant)
 
     def _run(self, instant: Instant) -> CommitResult:
-        meta, target = self.meta, self.target
-        phases = Phases.of(meta, self.service.name)
-        with lease(meta, instant, target.write_options) as leased:
-            run = self.service.open(target, leased)
-            with phases.phase("write"), _advising(instant):
-                results = target.run_jobs(leased.instant.requested, run.jobs(), run.operations)
+        target, report = self.target, begin_report(self.meta, self.service.name)
+        with PlanTransaction(self.meta, instant, target.options, report) as transaction:
+            run = self.service.open(target, transaction.lease)
+            with report.phase("write"), _advising(instant):
+                results = target.run_jobs(instant.requested, run.jobs(), run.operations)
             stats = [stat for result in results for stat in result.stats]
-            with phases.phase("commit"):
-                leased.keep([path for stat in stats for path in stat.paths])
+            with report.phase("commit"):
+                transaction.lease.keep([path for stat in stats for path in stat.paths])
                 metadata = run.metadata(stats)
                 run.before_commit()
-                done = self._complete(leased, run, metadata, run.content())
-            with after_commit(CLEAN_UP, meta.storage.root, leased.failed):
+                done = self._commit(transaction, run, metadata)
+            with report.after_commit(CLEAN_UP):
                 run.after_commit()
-                leased.end()
-        return replace(phases.result(done, metadata, run.removed), failed_services=leased.failed)
+                transaction.lease.end()
+        deleted = 0 if run.removed is None else sum(map(len, run.removed.files.values()))
+        return report.result(done, metadata, deleted)
 
-    def _complete(
-        self, leased: ServiceLease, run: ServiceRun, metadata: CommitMetadata, content: bytes | None
-    ) -> Instant:
-        meta, instant = self.meta, leased.instant
-        staging = IndexStaging(self.target.engine, run.timeline, self.target.options, run=leased.named)
-        done = Completion(
+    def _commit(self, transaction: PlanTransaction, run: ServiceRun, metadata: CommitMetadata) -> Instant:
+        transaction.conditions.append(run)
+        staging = IndexStaging(self.target.engine, run.timeline, self.target.options, run=transaction.lease.named)
+        work = Work(
             metadata,
-            [LeaseHeld(leased), run],
-            run.timeline,
             staging=staging,
-            action=instant.action.comparable,
+            action=transaction.action.comparable,
             removed=run.removed,
-            content=content,
+            content=run.content(),
         )
-        return complete_action(meta, instant, done, leased.failed)
+        return transaction.commit(work)

@@ -15,7 +15,7 @@ from pudi.catalogs.registered import location_url
 from pudi.catalogs.sync_result import SyncResult
 from pudi.catalogs.thrift_client import addresses
 from pudi.client.meta_client import MetaClient
-from pudi.client.result import after_commit
+from pudi.client.result import ActionReport
 from pudi.config import Options, SyncOptions
 from pudi.config.option import text_of
 from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TOOL, MANIFEST_PLACES
@@ -58,21 +58,21 @@ def check_sync(options: Options) -> None:
 
 
 def sync_after_write(
-    meta: MetaClient, options: Options, failed: dict[str, str], spark_version: str = ""
+    meta: MetaClient, options: Options, report: ActionReport, spark_version: str = ""
 ) -> tuple[SyncResult, ...]:
     """Register a table where the options ask for it; what fails is noted, and the commit stands.
 
     Args:
         meta: the table.
         options: the writer's options.
-        failed: collects errors, by `sync` and the place.
+        report: collects errors, by `sync` and the place.
         spark_version: release of the Spark session that wrote; empty for none.
     """
     view = SyncOptions.of(options)
     done = []
     for place in view.places:
         label = place.rpartition(".")[2] if place.startswith("org.") else place
-        with after_commit(f"sync {label}", meta.storage.root, failed):
+        with report.after_commit(f"sync {label}"):
             done.append(sync_place(meta, place, options, spark_version=spark_version))
     return tuple(done)
 

@@ -17,7 +17,7 @@ from pudi.client.schema_history import read_history, refuse_ids_of_path_columns
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NothingCommitted
 from pudi.commit.rollback import repair
-from pudi.commit.transaction import Completion, Phases, complete_action, pending
+from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, SyncOptions, WriteOptions, check_consistent, check_writable
 from pudi.context.lazy import lazy_module
@@ -57,7 +57,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
         ConflictError: another writer changed the schema meanwhile; nothing was done.
     """
     options = WriteOptions.of(resolved)
-    phases = Phases.of(meta, ALTER_SCHEMA.lower())
+    report = begin_report(meta, ALTER_SCHEMA.lower())
     root = meta.storage.root
     meta.reload()
     check_writable(meta.config, root, resolved)
@@ -78,33 +78,22 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(meta, resolved)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
-    failed: dict[str, str] = {}
-    with pending(meta, meta.commit_action, options, failed=failed) as instant:
+    snapshot = TableSnapshot(meta, timeline, resolved)
+    with WriteTransaction(snapshot, meta.commit_action, report) as transaction:
+        instant = transaction.instant
         newest = replace(after, version=int(instant.requested))
         metadata = CommitMetadata(
             partition_to_write_stats={},
             extra_metadata={SCHEMA_KEY: text, INTERNAL_SCHEMA_KEY: newest.to_json()},
             operation_type=ALTER_SCHEMA,
         )
-        condition = NothingCommitted(meta, ConflictCheck(meta.store, instant, metadata, timeline, None))
-        services = partial(run_on_metadata_table, meta, engine, resolved, failed)
-        completion = Completion(metadata, [condition], timeline, history.with_version(newest), before=services)
-        done = complete_action(meta, instant, completion, failed)
-    syncs = after_write.sync_after_write(meta, resolved, failed) if SyncOptions(resolved.given).is_on else ()
-    return CommitResult(
-        instant=done.requested,
-        completion_time=done.completion or "",
-        operation=ALTER_SCHEMA,
-        records_inserted=0,
-        records_updated=0,
-        records_deleted=0,
-        files_written=0,
-        bytes_written=0,
-        duration=meta.context.clock.monotonic() - phases.began,
-        phases={},
-        failed_services=failed,
-        syncs=syncs,
-    )
+        conflicts = ConflictCheck(meta.store, instant, metadata, timeline, None)
+        transaction.conditions.append(NothingCommitted(meta, conflicts))
+        services = partial(run_on_metadata_table, meta, engine, resolved, report)
+        done = transaction.commit(Work(metadata, history.with_version(newest), before=services))
+    result = report.result(done, metadata)
+    syncs = after_write.sync_after_write(meta, resolved, report) if SyncOptions(resolved.given).is_on else ()
+    return replace(result, syncs=syncs)
 
 
 def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:

@@ -22,13 +22,13 @@ from pudi.indexes import registry
 from pudi.plan import Operation, WritePlan
 from pudi.tagging import Buckets, Index
 from pudi.timeline import Timeline
-from pudi.writes.write_recipe import Placement, WriteSnapshot
+from pudi.writes.write_recipe import Placement, WriteAttempt
 
 
 @contextmanager
-def claiming(write: WriteSnapshot) -> Iterator[Claim | None]:
+def claiming(write: WriteAttempt) -> Iterator[Claim | None]:
     """Yield the claim of one attempt, which claims no partition yet; None for a writer without claims."""
-    settings, options, meta = LockSettings.of(write.request.resolved), write.options, write.meta
+    settings, options, meta = LockSettings.of(write.options), write.write_options, write.meta
     if not settings.claims:
         yield None
         return
@@ -41,7 +41,7 @@ def claiming(write: WriteSnapshot) -> Iterator[Claim | None]:
         claim.release()
 
 
-def take_claim(write: WriteSnapshot, placed: Placement, claim: Claim | None) -> None:
+def take_claim(write: WriteAttempt, placed: Placement, claim: Claim | None) -> None:
     """Claim what a write is about to change.
 
     Raises:
@@ -50,13 +50,13 @@ def take_claim(write: WriteSnapshot, placed: Placement, claim: Claim | None) -> 
     """
     if claim is None:
         return
-    with write.phases.phase("claim"):
+    with write.report.phase("claim"):
         waited = claim.take(_claimed(write, placed))
     if waited:
         raise TimelineBehindError("other writes have changed the same file groups", table=write.table)
 
 
-def _claimed(write: WriteSnapshot, placed: Placement) -> Claimed:
+def _claimed(write: WriteAttempt, placed: Placement) -> Claimed:
     """Return what a write will change or reads: file groups where they are known, else partitions."""
     whole, inserts = set[str](), set[str]()
     if isinstance(placed.plan, WritePlan):
@@ -144,7 +144,7 @@ def finds_groups_late(index: Index, operation: Operation) -> bool:
     return operation is Operation.DELETE and index.fixed_buckets is not None and index.fixed_buckets.shared
 
 
-def nonblocking_of(write: WriteSnapshot, placed: Placement, written: CommitMetadata) -> NonBlocking | None:
+def nonblocking_of(write: WriteAttempt, placed: Placement, written: CommitMetadata) -> NonBlocking | None:
     """Return what is checked of a write that needs no other check; None for one that goes by the ordinary rules.
 
     These are bulk inserts, which write base files, and what depends on records that are there.
@@ -152,17 +152,17 @@ def nonblocking_of(write: WriteSnapshot, placed: Placement, written: CommitMetad
     stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
     logs_only = all(parse_log_file(basename(stat.path or "")) is not None for stat in stats)
     blind = write.operation in _BY_BUCKET and not _reads(write, placed)
-    if not (is_nonblocking(write.request.resolved) and blind and logs_only):
+    if not (is_nonblocking(write.options) and blind and logs_only):
         return None
     return NonBlocking(placed.plan.unfound if isinstance(placed.plan, WritePlan) else frozenset())
 
 
-def read_marks(write: WriteSnapshot, placed: Placement) -> dict[str, str]:
+def read_marks(write: WriteAttempt, placed: Placement) -> dict[str, str]:
     """Return what a commit says for writers by non-blocking concurrency control, in a table that may have some."""
     config, buckets = write.meta.config, placed.index.fixed_buckets
     may_have = buckets is not None and config.version >= _FIRST_VERSION and write.meta.merges_on_read
     return {READS: "true"} if may_have and _reads(write, placed) else {}
 
 
-def _reads(write: WriteSnapshot, placed: Placement) -> bool:
+def _reads(write: WriteAttempt, placed: Placement) -> bool:
     return placed.reads is not None or write.unchanged is not None

@@ -22,7 +22,7 @@ from pudi.task.import_files import CheckedKeys, ImportJob, ImportSource, UniqueK
 from pudi.task.staged_keys import portions_by_shard, staged_of
 from pudi.timeline.timeline import NOTHING
 from pudi.writes.write import run_write
-from pudi.writes.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
+from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, WriteRequest, never, take_nothing
 
 
 def import_files(
@@ -56,7 +56,7 @@ def import_files(
     """
     options = WriteOptions.of(resolved)
 
-    def place(write: WriteSnapshot, records: object) -> Placement:
+    def place(write: WriteAttempt, records: object) -> Placement:
         if write.timeline.commits:
             raise TableExistsError("the table has commits: an import makes a new one", table=write.table)
         if write.index.buckets is not None:
@@ -70,7 +70,7 @@ def import_files(
         units = plan_import(known, options.max_file_size)
         return Placement(records, None, write.index, _all_partitions, by_jobs=partial(_run, write, source, units))
 
-    request = WriteRequest(meta, engine, resolved, options, since=NOTHING)
+    request = WriteRequest(meta, engine, resolved, since=NOTHING)
     recipe = WriteRecipe(Operation.BULK_INSERT, place, take_nothing, never, evolves=False, is_planned=True)
     return run_write(request, recipe, None)
 
@@ -80,9 +80,9 @@ def _all_partitions(partitions: Collection[str]) -> Collection[str]:
     return partitions
 
 
-def _movable(write: WriteSnapshot, source: ImportSource, files: Sequence[SourceFile]) -> list[SourceFile]:
+def _movable(write: WriteAttempt, source: ImportSource, files: Sequence[SourceFile]) -> list[SourceFile]:
     """Return the files, those marked whose column chunks can be copied."""
-    settings = file_options(write.meta, write.options, source.schema.names)
+    settings = file_options(write.meta, write.write_options, source.schema.names)
     if settings.hfile is not None:
         return list(files)
 
@@ -101,13 +101,13 @@ def _movable(write: WriteSnapshot, source: ImportSource, files: Sequence[SourceF
 
 
 def _run(
-    write: WriteSnapshot, source: ImportSource, units: Sequence[ImportUnit], spec: WriteSpec
+    write: WriteAttempt, source: ImportSource, units: Sequence[ImportUnit], spec: WriteSpec
 ) -> Sequence[FileResult]:
     storage, engine, rows = write.meta.storage, write.engine, sum(unit.rows for unit in units)
     if not units:
         return ()
     if not source.keys.generates:
-        with write.phases.phase("check keys"):
+        with write.report.phase("check keys"):
             _check_keys(write, source, units, spec)
     jobs = [ImportJob(unit.number, spec, source, unit, write.meta.context.new_id()) for unit in units]
     results = engine.run_jobs(storage, spec.instant, jobs)
@@ -120,7 +120,7 @@ def _run(
     return results
 
 
-def _check_keys(write: WriteSnapshot, source: ImportSource, units: Sequence[ImportUnit], spec: WriteSpec) -> None:
+def _check_keys(write: WriteAttempt, source: ImportSource, units: Sequence[ImportUnit], spec: WriteSpec) -> None:
     storage, engine, shards = write.meta.storage, write.engine, shard_count(sum(unit.rows for unit in units))
     folder = f"{staging_dir(spec.instant)}/imported"
     staging = [

@@ -17,7 +17,7 @@ from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.retry import Retries
-from pudi.config import Options, WriteOptions, check_writable
+from pudi.config import Options, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
@@ -43,9 +43,9 @@ from pudi.writes.place_records import finds_movers, place_by_key
 from pudi.writes.write import run_write
 from pudi.writes.write_recipe import (
     Placement,
+    WriteAttempt,
     WriteRecipe,
     WriteRequest,
-    WriteSnapshot,
     take_records,
     without_records,
 )
@@ -119,19 +119,19 @@ def merge(
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
         ChangedSinceError: the table has changed since `since`; nothing was written.
     """
-    request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), since=since)
+    request = WriteRequest(meta, engine, resolved, since=since)
     source, columns = engine.merge_source(data, meta.storage.root, lambda: meta.schema(meta.store.load()))
     attempt = partial(_attempt, request, merging, source, columns)
-    return Retries.of(meta, request.options, by_default=True).run(attempt)
+    return Retries.of(meta, request.write_options, by_default=True).run(attempt)
 
 
 def _attempt(request: WriteRequest, merging: MergeRequest, source: Any, columns: pa.Schema) -> CommitResult | None:
     meta = request.meta
     meta.reload()
-    check_writable(meta.config, meta.storage.root, request.resolved)
+    check_writable(meta.config, meta.storage.root, request.options)
     timeline = meta.store.load()
-    moves = bool(meta.config.partition_fields) and find_index(TableSnapshot(meta, timeline, request.resolved)).moves
-    last = request.options.merge_several_matches == "last"
+    moves = bool(meta.config.partition_fields) and find_index(TableSnapshot(meta, timeline, request.options)).moves
+    last = request.write_options.merge_several_matches == "last"
     join = _Binder(meta, meta.schema(timeline), columns, merging, moves=moves, last=last).join(timeline)
     upsert = upsert_of(join, columns)
     if upsert is not None:
@@ -172,13 +172,13 @@ def _upsert(request: WriteRequest, source: Any, merge: MergeUpsert) -> CommitRes
     return run_write(request, recipe, request.engine.merge_records(source, merge))
 
 
-def _take_upsert(write: WriteSnapshot, data: Any, merge: MergeUpsert) -> Any:
+def _take_upsert(write: WriteAttempt, data: Any, merge: MergeUpsert) -> Any:
     if write.schema != merge.schema:
         raise ConflictError("another writer changed the table's columns; nothing of this merge is visible; retry")
     return take_records(write, data, unique=True)
 
 
-def _check_index(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> bool:
+def _check_index(write: WriteAttempt, records: Any, merge: MergeUpsert) -> bool:
     """Whether there are no records; before they are looked at, refuse an index that doesn't say where keys are."""
     knows = write.index.buckets is None and (write.index.is_global or not (merge.anywhere and write.index.records))
     if not knows and (merge.anywhere or not (merge.updates and merge.inserts)):
@@ -186,7 +186,7 @@ def _check_index(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> bool
     return without_records(write, records)
 
 
-def _place_upsert(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> Placement:
+def _place_upsert(write: WriteAttempt, records: Any, merge: MergeUpsert) -> Placement:
     def choose(tagged: Any) -> Any:
         if write.is_global and tagged.movers:
             raise _NeedsJoinError("records are in other partitions", table=write.table)
@@ -204,7 +204,7 @@ def _place_upsert(write: WriteSnapshot, records: Any, merge: MergeUpsert) -> Pla
     return replace(placed, reads=list if any_partition else frozenset(records.counts).intersection)
 
 
-def _place(write: WriteSnapshot, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:
+def _place(write: WriteAttempt, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:
     """Place the merged rows, unless the table changed since they were computed."""
     changed = set(seen.commits) ^ set(write.timeline.commits)
     if changed:

@@ -11,12 +11,11 @@ from pudi.client.changed_groups import key_reading
 from pudi.client.committed_files import files_written, verify_committed_files
 from pudi.client.hash_rings import make_rings
 from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import combines, sizing
 from pudi.concurrency import TimelineBehindError
-from pudi.config import IndexOptions, Options, WriteOptions
+from pudi.config import IndexOptions, WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, has_overtaken
 from pudi.format import new_file_id
@@ -32,22 +31,17 @@ from pudi.task.live_keys import LiveKeys
 from pudi.task.tag import lookups_in
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import finds_groups_late
-from pudi.writes.write_recipe import Placement, WriteSnapshot
+from pudi.writes.write_recipe import Placement, WriteAttempt
 
 
-def rule_of(
-    meta: MetaClient, operation: Operation, options: WriteOptions, resolved: Options, *, is_global: bool, schema: str
-) -> MergeRule:
+def rule_of(snapshot: TableSnapshot, operation: Operation, *, is_global: bool) -> MergeRule:
     """Return the merge rule of a write.
 
     Args:
-        meta: the table.
+        snapshot: the table, with the writer's options.
         operation: the operation. For deletes, which only have keys, any version wins; if versions are not compared, the
             table's rule isn't needed.
-        options: the writer's.
-        resolved: the same, by key.
         is_global: whether keys are looked up in the whole table.
-        schema: the table's Avro schema as JSON.
 
     Raises:
         MergerError: the table's merger is not registered.
@@ -55,16 +49,16 @@ def rule_of(
     """
     if operation is Operation.DELETE:
         return MergeRule(MergeMode.COMMIT_TIME)
-    config, root = meta.config, meta.storage.root
+    config, options = snapshot.config, WriteOptions.of(snapshot.options)
     meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
     if not meets and not combines(operation, options):
         return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
-    rule = merge_rule(config, resolved, table=root, avro_schema=schema)
+    rule = merge_rule(config, snapshot.options, table=snapshot.table, avro_schema=snapshot.schema.avro)
     if is_global and (rule.mixes or rule.binlog or rule.batches_by_order):
         raise NotSupportedError(
             "a global index with partial updates, a merger or a change stream's payload class: versions of "
             f"a record would have to meet across partitions; use {IndexOptions.index_type}=SIMPLE, BLOOM or BUCKET",
-            table=root,
+            table=snapshot.table,
         )
     return rule
 
@@ -116,15 +110,15 @@ def without_known(tagged: Any, options: WriteOptions, table: str) -> Any:
     return tagged.new_only() if known else tagged
 
 
-def place_by_key(write: WriteSnapshot, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:
+def place_by_key(write: WriteAttempt, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:
     """Place records among the latest file slices of the partitions that they may belong to; see `place_records`."""
-    with write.phases.phase("list"):
+    with write.report.phase("list"):
         slices = latest_slices(write, None if write.is_global else sorted(records.counts))
     return place_records(write, records, slices, choose)
 
 
 def place_records(
-    write: WriteSnapshot, records: Any, slices: Sequence[FileSlice], choose: Callable[[Any], Any] | None = None
+    write: WriteAttempt, records: Any, slices: Sequence[FileSlice], choose: Callable[[Any], Any] | None = None
 ) -> Placement:
     """Place records among given file slices: tag them with the slice of their key, then assign the others.
 
@@ -146,10 +140,10 @@ def place_records(
     if meta.merges_on_read and not index.records and index.buckets is None:
         late = late_logs(meta.store, write.timeline, slices)
         if any(each.logs for each in slices):
-            reading = key_reading(TableSnapshot(meta, write.timeline))
+            reading = key_reading(write.snapshot)
             index = replace(index, late=LateKeys(late, reading) if late else None, live=LiveKeys(reading))
     packs = operation is not Operation.DELETE and index.buckets is None
-    new_only = adds_new_only(operation, write.options, index, slices, write.table)
+    new_only = adds_new_only(operation, write.write_options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)
     by_driver = write.is_global or index.records or finds_groups_late(index, operation)
     limits = None if by_driver else engine.whole_limits
@@ -157,12 +151,12 @@ def place_records(
         whole = whole_partitions(records.counts, slices, _sizing(write, records) if packs else NO_INSERTS, limits)
         if whole is not None:
             return Placement(records, whole, index)
-    with write.phases.phase("tag"):
+    with write.report.phase("tag"):
         looks = (operation.looks_up or new_only) and index.buckets is None
         search = _search(write, records, index, shards)
         tagged = engine.tag(records, meta.storage, lookups_in(slices, index) if looks else [], search)
         if new_only:
-            tagged = without_known(tagged, write.options, write.table)
+            tagged = without_known(tagged, write.write_options, write.table)
         if choose is not None:
             tagged = choose(tagged)
         profile: WriteProfile = tagged.profile
@@ -178,20 +172,20 @@ def place_records(
     return Placement(tagged, plan, index)
 
 
-def finds_movers(write: WriteSnapshot, records: Any) -> bool:
+def finds_movers(write: WriteAttempt, records: Any) -> bool:
     """Return whether a base file of another partition than a record's holds its key, or may hold it."""
-    with write.phases.phase("list"):
+    with write.report.phase("list"):
         slices = latest_slices(write, None)
     if any(each.base is None for each in slices):  # of these log files alone have the keys
         return True
-    with write.phases.phase("tag"):
+    with write.report.phase("tag"):
         index = replace(write.index, is_global=True, moves=False)
         search = _search(write, records, index, None)
         found: bool = write.engine.finds_movers(records, write.meta.storage, lookups_in(slices, index), search)
         return found
 
 
-def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> list[FileSlice]:
+def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list[FileSlice]:
     """Return the latest slices of some partitions, None for all, and verify that the newest commit's files exist.
 
     Raises:
@@ -212,7 +206,7 @@ def latest_slices(write: WriteSnapshot, partitions: Sequence[str] | None) -> lis
 
 
 @contextmanager
-def planned_again(write: WriteSnapshot) -> Iterator[None]:
+def planned_again(write: WriteAttempt) -> Iterator[None]:
     """Plan a write again if a clean deleted one of its files after its timeline was loaded.
 
     Raises:
@@ -238,8 +232,8 @@ def planned_again(write: WriteSnapshot) -> Iterator[None]:
         ) from error
 
 
-def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:
-    merging = merging_of(TableSnapshot(write.meta, write.timeline)) if write.is_global else None
+def _search(write: WriteAttempt, records: Any, index: Index, shards: RecordShards | None) -> KeySearch:
+    merging = merging_of(write.snapshot) if write.is_global else None
     return KeySearch(
         index=index,
         operation=write.operation,
@@ -252,5 +246,5 @@ def _search(write: WriteSnapshot, records: Any, index: Index, shards: RecordShar
     )
 
 
-def _sizing(write: WriteSnapshot, records: Any) -> Sizing:
-    return sizing(TableSnapshot(write.meta, write.timeline), write.options, records.record_bytes)
+def _sizing(write: WriteAttempt, records: Any) -> Sizing:
+    return sizing(write.snapshot, write.write_options, records.record_bytes)

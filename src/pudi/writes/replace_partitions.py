@@ -39,7 +39,7 @@ from pudi.task import Engine, SliceReader
 from pudi.timeline import NO_COMMIT
 from pudi.writes.place_records import latest_slices, place_records
 from pudi.writes.write import run_write
-from pudi.writes.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
+from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, WriteRequest, never, take_nothing
 
 STATIC = "STATIC"
 """The value of hoodie.datasource.overwrite.mode that isn't the default."""
@@ -83,7 +83,7 @@ def overwrite(
         chosen = options.static_partitions
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
-    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
+    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)
     place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
     recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)
@@ -127,13 +127,13 @@ def delete_partitions(
             table=root,
         )
     chosen = None if partitions is None else partition_paths(partitions, meta)
-    request = WriteRequest(meta, engine, resolved, WriteOptions.of(resolved), dict(extra_metadata or {}), since)
+    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since)
     place = partial(_place_deletes, partitions=chosen, where=where)
     recipe = WriteRecipe(Operation.DELETE_PARTITION, place, take_nothing, is_noop=never, evolves=False)
-    return Retries.of(meta, request.options, by_default=False).run(lambda: run_write(request, recipe, None))
+    return Retries.of(meta, request.write_options, by_default=False).run(lambda: run_write(request, recipe, None))
 
 
-def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> bool:
+def _is_noop(write: WriteAttempt, records: Any, partitions: tuple[str, ...] | None) -> bool:
     """Return whether an overwrite has no records and names no partitions; refuse records of other partitions."""
     if partitions is None:
         return write.operation is Operation.INSERT_OVERWRITE and not records.counts
@@ -147,11 +147,11 @@ def _is_noop(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | N
     return False
 
 
-def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None) -> Placement:
+def _place_in_new_groups(write: WriteAttempt, records: Any, partitions: tuple[str, ...] | None) -> Placement:
     """Place the records of an overwrite in new file groups, which replace the current ones of the partitions."""
     named = sorted(records.counts) if partitions is None else list(partitions)
     whole = write.operation is Operation.INSERT_OVERWRITE_TABLE
-    with write.phases.phase("list"):
+    with write.report.phase("list"):
         replaced = groups_by_partition(latest_slices(write, None if whole else named), named)
     renewed = replace(write, index=renewed_index(write.meta, write.index, replaced))
     profile = CommitMetadata(
@@ -171,10 +171,10 @@ def _place_in_new_groups(write: WriteSnapshot, records: Any, partitions: tuple[s
 
 
 def _place_deletes(
-    write: WriteSnapshot, records: Any, partitions: tuple[str, ...] | None, where: str | None
+    write: WriteAttempt, records: Any, partitions: tuple[str, ...] | None, where: str | None
 ) -> Placement:
     """Choose the file groups that a delete of partitions replaces; it writes no files."""
-    with write.phases.phase("list"):
+    with write.report.phase("list"):
         slices = latest_slices(write, partitions)
         if where is not None:
             slices = _chosen(write, slices, where)
@@ -199,7 +199,7 @@ def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], 
     return [each for each in partitions if whole or each in replaced]
 
 
-def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
+def _chosen(write: WriteAttempt, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
     """Return the slices of partitions in which `where` is true for all records."""
     meta, timeline = write.meta, write.timeline
     schema, fields = meta.schema(timeline), meta.config.partition_fields
@@ -223,7 +223,7 @@ def _chosen(write: WriteSnapshot, slices: Sequence[FileSlice], where: str) -> li
 
 
 def _verdict(
-    write: WriteSnapshot,
+    write: WriteAttempt,
     partition: str,
     slices: Sequence[FileSlice],
     where: Expr,

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.result import ActionReport
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import log_options
-from pudi.commit.conditions import SchemaSeen, SoleProgress
-from pudi.commit.transaction import Phases
+from pudi.commit.conditions import SoleProgress
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
 from pudi.format import CommitMetadata, FileGroupId
@@ -23,7 +24,7 @@ from pudi.merge import MergeRule
 from pudi.plan import Change, LogOptions, Operation, PartitionTask, WritePlan
 from pudi.plan.write import WriteSpec, with_flag
 from pudi.record import KeyGenerator
-from pudi.schema import avro_to_arrow, without_meta_fields
+from pudi.schema import TableSchema
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import Index
 from pudi.task import Engine, FileResult
@@ -38,8 +39,7 @@ class WriteRequest:
     Attributes:
         meta: the table.
         engine: runs the tasks.
-        resolved: the writer's options.
-        options: their typed view.
+        options: the writer's options.
         extra_metadata: more to say in the commit.
         since: the instant since which what the write touches must not have changed; None for no condition.
         progress: the job that the write is a batch of; None if it's none.
@@ -47,24 +47,28 @@ class WriteRequest:
 
     meta: MetaClient
     engine: Engine
-    resolved: Options
-    options: WriteOptions
+    options: Options
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     since: str | None = None
     progress: SoleProgress | None = None
 
+    @property
+    def write_options(self) -> WriteOptions:
+        """The typed view of the options."""
+        return WriteOptions.of(self.options)
+
 
 @dataclass(frozen=True, slots=True)
-class WriteSnapshot:
+class WriteAttempt:
     """The table as one attempt at a write sees it, and the rules that the attempt goes by.
 
     Attributes:
         request: what the caller asks for.
         recipe: how the verb does it.
-        phases: times the phases.
-        timeline: the table's timeline; before the input is taken that of the first look, later the repaired one.
-        schema_seen: the table's schema.
-        schema_after: Avro schema, as JSON text, that the commit will state.
+        report: times the phases, and notes what fails beside the commit.
+        first: the table at the first look, before the input was taken; its schema must not change meanwhile.
+        snapshot: the table that the attempt sees; later than `first` by what the repair changed.
+        schema_after: the schema that the commit will state.
         history: the schemas by id; None in a table without schema on read.
         index: how record keys are found.
         rule: how versions of a record are merged.
@@ -74,10 +78,10 @@ class WriteSnapshot:
 
     request: WriteRequest
     recipe: WriteRecipe
-    phases: Phases
-    timeline: Timeline
-    schema_seen: SchemaSeen
-    schema_after: str
+    report: ActionReport
+    first: TableSnapshot
+    snapshot: TableSnapshot
+    schema_after: TableSchema
     history: SchemaHistory | None
     index: Index
     rule: MergeRule
@@ -90,14 +94,24 @@ class WriteSnapshot:
         return self.request.meta
 
     @property
+    def timeline(self) -> Timeline:
+        """The timeline that the attempt sees."""
+        return self.snapshot.timeline
+
+    @property
     def engine(self) -> Engine:
         """Return the engine that runs the tasks."""
         return self.request.engine
 
     @property
-    def options(self) -> WriteOptions:
+    def options(self) -> Options:
         """The writer's options."""
         return self.request.options
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """The typed view of the options."""
+        return self.request.write_options
 
     @property
     def operation(self) -> Operation:
@@ -112,12 +126,12 @@ class WriteSnapshot:
     @property
     def schema(self) -> pa.Schema:
         """The table's columns without meta fields, as the attempt found them."""
-        return without_meta_fields(avro_to_arrow(self.schema_seen.text))
+        return self.first.schema.columns
 
     @property
     def logs(self) -> LogOptions | None:
         """Return the options of log files; None in a copy-on-write table."""
-        return log_options(self.meta, self.options)
+        return log_options(self.meta, self.write_options)
 
     @property
     def is_global(self) -> bool:
@@ -174,7 +188,7 @@ class Placement:
         return {task.group for task in tasks if task.location is not None}.union(replaced)
 
 
-def take_records(write: WriteSnapshot, data: Any, *, unique: bool = False) -> Any:
+def take_records(write: WriteAttempt, data: Any, *, unique: bool = False) -> Any:
     """Return the caller's records, checked and with their keys.
 
     Args:
@@ -189,7 +203,7 @@ def take_records(write: WriteSnapshot, data: Any, *, unique: bool = False) -> An
         keys=write.keys,
         keys_only=operation is Operation.DELETE,
         combine=write.rule if write.is_global else None,
-        fill_missing=write.options.fill_missing,
+        fill_missing=write.write_options.fill_missing,
         ordering=write.meta.config.ordering_fields,
         buckets=write.index.fixed_buckets if operation is Operation.BULK_INSERT else None,
         stored_keys=write.keys.generates and operation.looks_up,
@@ -210,24 +224,24 @@ class NoRecords:
         """Nothing is held."""
 
 
-def take_nothing(write: WriteSnapshot, data: Any) -> NoRecords:
+def take_nothing(write: WriteAttempt, data: Any) -> NoRecords:
     """Return no records: the write changes what is in the table."""
     return NoRecords()
 
 
-def without_records(write: WriteSnapshot, records: Any) -> bool:
+def without_records(write: WriteAttempt, records: Any) -> bool:
     """Return whether there are no records."""
     return not records.counts
 
 
-def never(write: WriteSnapshot, records: Any) -> bool:
+def never(write: WriteAttempt, records: Any) -> bool:
     """Return that only the placement can tell whether there is something to do."""
     return False
 
 
-_Take: TypeAlias = Callable[[WriteSnapshot, Any], Any]
-_IsNoop: TypeAlias = Callable[[WriteSnapshot, Any], bool]
-_Place: TypeAlias = Callable[[WriteSnapshot, Any], Placement]
+_Take: TypeAlias = Callable[[WriteAttempt, Any], Any]
+_IsNoop: TypeAlias = Callable[[WriteAttempt, Any], bool]
+_Place: TypeAlias = Callable[[WriteAttempt, Any], Placement]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pudi.plan.change import bind_assignments
 from pudi.task import Engine
 from pudi.writes.place_records import latest_slices, place_by_key
 from pudi.writes.write import run_write
-from pudi.writes.write_recipe import Placement, WriteRecipe, WriteRequest, WriteSnapshot, never, take_nothing
+from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, WriteRequest, never, take_nothing
 
 _ADDITIONS = frozenset({Operation.INSERT, Operation.BULK_INSERT})
 """Operations that bring new records and change none that are there."""
@@ -65,7 +65,7 @@ def write(
         raise NotSupportedError(reason, table=root)
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
     records = engine.repeatable(data, root) if retries.may_retry else data
-    request = WriteRequest(meta, engine, resolved, options, dict(extra_metadata or {}), since, progress)
+    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)
     recipe = WriteRecipe(operation, place_by_key)
     return retries.run(lambda: run_write(request, recipe, records))
 
@@ -101,13 +101,13 @@ def change_where(
         raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
     operation = Operation.DELETE if values is None else Operation.UPSERT
     options = WriteOptions.of(resolved)
-    request = WriteRequest(meta, engine, resolved, options, since=since)
+    request = WriteRequest(meta, engine, resolved, since=since)
     place = partial(_place, values=values, where=where)
     recipe = WriteRecipe(operation, place, take_nothing, is_noop=never, evolves=False)
     return Retries.of(meta, options, by_default=True).run(lambda: run_write(request, recipe, None))
 
 
-def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
+def _place(write: WriteAttempt, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
     """Choose the file slices that may hold matching records."""
     meta, timeline, root = write.meta, write.timeline, write.table
     config, schema = meta.config, meta.schema(timeline)
@@ -123,7 +123,7 @@ def _place(write: WriteSnapshot, records: Any, values: Mapping[str, object] | No
     )
     fixed = (*config.record_key_fields, *config.partition_fields)
     bound = None if values is None else bind_assignments(values, schema, schema, root, fixed)
-    with write.phases.phase("list"):
+    with write.report.phase("list"):
         slices = read.with_slices(latest_slices(write, None), meta.keys).slices
     return Placement(
         records,

@@ -171,7 +171,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "the conflict check is made before the lock is taken",
         (
-            "pudi.commit.transaction:_complete_validated",
+            "pudi.commit.transaction:Transaction._complete_validated",
             "    def check(now: Timeline) -> None:\n",
             "    early = meta.store.load()\n\n    def check(now: Timeline) -> None:\n        now = early\n",
         ),
@@ -179,9 +179,9 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "conflicts are looked for among the commits since the end of the write, not since its beginning",
         (
-            "pudi.writes.write:_commit",
-            "metadata,\n                write.timeline,",
-            "metadata,\n                meta.store.load(),",
+            "pudi.writes.commit_write:_conflicts",
+            "metadata,\n        write.timeline,",
+            "metadata,\n        write.meta.store.load(),",
         ),
     ),
     _mutant(
@@ -309,7 +309,7 @@ MUTANTS: Sequence[Mutant] = (
             "if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:",
             "if False:",
         ),
-        ("pudi.commit.transaction:reconcile_markers", "if unmarked and", "if False and"),
+        ("pudi.commit.transaction:WriteTransaction.reconcile_markers", "if unmarked and", "if False and"),
         wants=_stops,
     ),
     _mutant(
@@ -366,7 +366,7 @@ MUTANTS: Sequence[Mutant] = (
         "a lost answer is taken for a failure",
         (f"{_STORE}._create", "if not self._holds(path, content):", "if True:"),
         (
-            "pudi.commit.transaction:pending",
+            "pudi.commit.transaction:WriteTransaction.held",
             "if found is None or found.state is not State.COMPLETED:",
             "if True:",
         ),
