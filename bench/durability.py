@@ -34,7 +34,7 @@ import importlib.abc, importlib.util, os, sys
 
 class Hook(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "pudi.format.parquet_pages":
+        if name != "pudi.format.parquet":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -125,7 +125,7 @@ def _hook_in(folder: Path, switch: Path) -> None:
         filter(None, [str(folder), str(Path(pudi.__file__).parent.parent), os.environ.get("PYTHONPATH")])
     )
     exec(HOOK, {})
-    assert "pudi.format.parquet_pages" not in sys.modules, "it's too late to look at the switch"
+    assert "pudi.format.parquet" not in sys.modules, "it's too late to look at the switch"
 
 
 def _engine(name: str) -> tuple[Callable[[Path], Any], Callable[[], None]]:

@@ -13,7 +13,7 @@ JOINS = {"combine_chunks", "concat_arrays", "dictionary_decode", "sort_by"}
 MAY_JOIN = {
     "metadata": "records of the metadata table: one of a file, column or key of one shard",
     "plan/skipping.py": "statistics of files",
-    "schema/nested.py": "values of one chunk, which pieces_of has cut",
+    "schema/conversions.py": "values of one chunk, which pieces_of has cut",
     "task/blooms.py": "the bloom filters that one write stages",
     "task/check_files.py": "statistics of files",
     "task/check_keys.py": "keys of one part of the check",

@@ -138,13 +138,13 @@ def test_the_rules_find_what_they_look_for() -> None:
     assert list(loose_dataclasses(tree)) == ["Loose"]
 
 
-PAGES = SOURCE / "format" / "parquet_pages.py"
+PARQUET = SOURCE / "format" / "parquet.py"
 """Where Parquet is opened and written, with checksums."""
 _OPENS_PARQUET = re.compile(r"\bpq\.(ParquetFile|ParquetDataset|ParquetWriter|read_table|write_table|read_pandas)\(")
 
 
 def test_parquet_is_opened_in_one_place() -> None:
-    others = [path for path in MODULES if path != PAGES and EXAMPLES not in path.parents]
+    others = [path for path in MODULES if path != PARQUET and EXAMPLES not in path.parents]
     assert [_name(path) for path in others if _OPENS_PARQUET.search(path.read_text(encoding="utf-8"))] == []
 
 

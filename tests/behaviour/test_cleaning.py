@@ -16,7 +16,7 @@ from pudi.cli.app import app
 from pudi.client import MetaClient
 from pudi.context import Context
 from pudi.format import TIMELINE_DIR, Action, InstantFile, State
-from pudi.format.clean import CleanPlan, encode_clean_plan
+from pudi.format.plans import CleanPlan, encode_clean_plan
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash
 from support.engines import Engine

@@ -10,7 +10,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.format import Action, State
-from pudi.format.clean import CleanPlan, encode_clean_plan
+from pudi.format.plans import CleanPlan, encode_clean_plan
 from pudi.metadata_write.client import open_metadata
 from support.trips import SCHEMA, table, trip
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
-from pudi.format import parquet_pages
+from pudi.format import parquet
 from pudi.schema import arrays
 from pudi.task import cluster
 
@@ -162,7 +162,7 @@ def test_row_groups_of_more_than_an_array_has_room_for(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_groups", none_at_once)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", few)
-    found = parquet_pages.read_groups(parquet_pages.open_parquet(tmp_path / "f.parquet"), [0, 1], ["r", "id"])
+    found = parquet.read_groups(parquet.open_parquet(tmp_path / "f.parquet"), [0, 1], ["r", "id"])
     assert found["r"].num_chunks > 1
     assert found["r"].combine_chunks().field("n").equals(found["id"].combine_chunks())
     assert found.num_rows == 200

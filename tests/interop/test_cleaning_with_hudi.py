@@ -12,7 +12,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.format import Action, State, parse_data_file
-from pudi.format.clean import decode_clean_plan
+from pudi.format.plans import decode_clean_plan
 from pudi.timeline import Instant
 from support.changes import LOGGED
 from support.hudi import HudiTable, table_options

@@ -37,8 +37,8 @@ from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing, partitioned, path_columns
 from pudi.format import METADATA_DIR, Action, CommitMetadata, Layout
+from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES
-from pudi.format.timeline_rules import rules_of
 from pudi.locks import open_lock
 from pudi.metadata import KeptListing, MetadataListing, MetadataTable
 from pudi.record import KeyGenerator

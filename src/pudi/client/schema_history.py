@@ -9,8 +9,8 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotSupportedError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
+from pudi.format.layout import rules_of
 from pudi.format.names import Layout
-from pudi.format.timeline_rules import rules_of
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
 from pudi.timeline.instant import next_instant
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import Options, TableConfig
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.filegroup import FileListing, FileSystemView
 from pudi.metadata import MetadataTable
 from pudi.schema.table_schema import TableSchema

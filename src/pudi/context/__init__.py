@@ -1,9 +1,9 @@
 """Time, ids, chance and threads, and the protocols of storage and locks that everything above shares."""
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
-from pudi.context.collector import collector_paused
 from pudi.context.executor import Background, Executor, Mutex, ThreadExecutor, Timer
 from pudi.context.lock import Lock, OneProcessLock, ServiceLock
+from pudi.context.runtime import collector_paused
 from pudi.context.storage import FileInfo, Storage
 
 __all__ = [

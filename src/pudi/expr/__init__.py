@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pudi.expr.arrow import evaluate, to_arrow
-from pudi.expr.assign import constant, evaluate_all, outside_where, replace_columns
+from pudi.expr.arrow import evaluate, evaluate_all, to_arrow
 from pudi.expr.binder import bind, bind_value, negate
-from pudi.expr.calls import apply_call, depends_on_zone, index_call, keeps_order, widened
+from pudi.expr.literals import constant
 from pudi.expr.pruning import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.spark_sql import to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
-from pudi.expr.table import ARITHMETIC_ERROR
-from pudi.expr.text import bind_where, parse
+from pudi.expr.table import ARITHMETIC_ERROR, apply_call, depends_on_zone, index_call, keeps_order, widened
+from pudi.expr.text import bind_where, outside_where, parse
 from pudi.expr.tree import (
     Call,
     Cast,
@@ -20,6 +19,7 @@ from pudi.expr.tree import (
     conjunction,
     leaf_columns,
     partition_only,
+    replace_columns,
     split_conjuncts,
     type_of,
     walk,

@@ -13,10 +13,9 @@ import pyarrow.types as pt
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr import sqltypes
-from pudi.expr.calls import apply_call
 from pudi.expr.like import to_regex
 from pudi.expr.sqltypes import CastKind, cast_kind
-from pudi.expr.table import ARITHMETIC, COMPARISONS
+from pudi.expr.table import ARITHMETIC, COMPARISONS, apply_call
 from pudi.expr.tree import (
     And,
     Arith,
@@ -38,7 +37,7 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
-from pudi.schema.arrays import joined_arrays, one_array, portions, take
+from pudi.schema.arrays import joined_arrays, one_array, portions, repeated, take
 
 
 @cache
@@ -74,6 +73,21 @@ def evaluate(expr: Expr, data: pa.RecordBatch | pa.Table) -> pa.Array:
 
 _MOST_ROWS = 1 << 20
 """Rows that are computed at once: constants of the expression become columns too."""
+
+
+def evaluate_all(expr: Expr, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Compute the value of a bound expression for each row; a plain column of any type is returned unchanged.
+
+    Raises:
+        InvalidArgumentError: overflow, division by zero, or a value that doesn't fit the type.
+    """
+    if isinstance(expr, Literal):
+        return repeated(pa.scalar(expr.value, expr.type), rows.num_rows)
+    if isinstance(expr, Column) and len(expr.path) == 1:
+        return rows[expr.path[0]]
+    if not rows.num_rows:
+        return pa.nulls(0, type_of(expr))
+    return pa.chunked_array(values_of(expr, rows))
 
 
 def values_of(expr: Expr, table: pa.Table) -> list[pa.Array]:

@@ -15,10 +15,9 @@ import pyarrow.types as pt
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail
-from pudi.expr.calls import bound_call
 from pudi.expr.like import pattern_parts
 from pudi.expr.sqltypes import CastKind, sql_name
-from pudi.expr.table import ARITHMETIC, COMPARISONS
+from pudi.expr.table import ARITHMETIC, COMPARISONS, bound_call
 from pudi.expr.tree import (
     BOOLEAN,
     And,

@@ -1,4 +1,4 @@
-"""Convert constants: from text to typed values, and between types without loss."""
+"""Convert constants: from text and Python values to typed ones, and between types without loss."""
 
 from __future__ import annotations
 
@@ -197,3 +197,36 @@ def cast_text(value: str, target: pa.DataType) -> Literal:
             raise InvalidArgumentError(f"{value!r} does not fit {target} exactly")
         return literal
     raise NotSupportedError(f"CAST of the text {value!r} to {target} in `where`: write the constant itself")
+
+
+_PYTHON_TYPES = {
+    bool: pa.bool_(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+    datetime.date: pa.date32(),
+}
+
+
+def constant(value: object) -> Literal:
+    """Return a Python value as a constant; a text is a STRING here, not an expression.
+
+    Raises:
+        InvalidArgumentError: the value has no SQL type.
+    """
+    if value is None:
+        return Literal(None, pa.null())
+    if isinstance(value, datetime.datetime):
+        try:
+            moment = value.astimezone(datetime.timezone.utc) if value.tzinfo else value
+        except OverflowError as error:
+            raise InvalidArgumentError(f"{value!r} lies beyond the years 1 to 9999 in UTC") from error
+        return Literal(moment, pa.timestamp("us", tz="UTC" if value.tzinfo else None))
+    for kind, type_ in _PYTHON_TYPES.items():
+        if isinstance(value, kind):
+            return Literal(value, type_)
+    if isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite()):
+        return number_literal(f"{value:f}" if isinstance(value, Decimal) else str(value))
+    raise InvalidArgumentError(
+        f"{value!r} is no constant: give SQL text, a number, bool, date, datetime, bytes or None"
+    )

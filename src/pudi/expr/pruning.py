@@ -20,10 +20,9 @@ import pyarrow.types as pt
 
 from pudi.expr import sqltypes
 from pudi.expr.arrow import evaluate
-from pudi.expr.calls import apply_call, keeps_order
 from pudi.expr.like import prefix_range
 from pudi.expr.sqltypes import CastKind, cast_kind
-from pudi.expr.table import COMPARISONS
+from pudi.expr.table import COMPARISONS, apply_call, keeps_order
 from pudi.expr.tree import (
     And,
     Call,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import moments
 from pudi.expr.moments import DEFAULT_FORMAT, Moment
 from pudi.expr.sqltypes import (
@@ -25,9 +25,11 @@ from pudi.expr.sqltypes import (
     is_numeric,
     is_string,
     is_timestamp,
+    plain,
     sql_name,
 )
-from pudi.expr.tree import Call, type_of
+from pudi.expr.tree import Call, Column, Expr, type_of
+from pudi.schema.arrays import one_array
 
 ARITHMETIC_ERROR: Final = "pudi: overflow or division by zero in where: "
 """Prefix of the message of Spark's error for a row that can't be computed."""
@@ -298,3 +300,79 @@ COMPARISONS: Final[Mapping[str, Comparison]] = {
     "<=>": Comparison("NullSafeEQ", None, "<=>", equal=True, null=True),
 }
 """The comparisons."""
+
+
+def bound_call(name: str, arg: Expr, options: tuple[object, ...]) -> Call:
+    """Return a typed function call on a bound value.
+
+    Args:
+        name: the function's name in lower case.
+        arg: the value.
+        options: the constants after the value.
+
+    Raises:
+        NotSupportedError: an unknown function, or unsupported argument types or constants.
+    """
+    kind, function = type_of(arg), FUNCTIONS.get(name)
+    given = options or function.defaults if function else options
+    result = function.result(kind, given) if function else None
+    if result is None:
+        shown = Call(name, arg, options)
+        raise NotSupportedError(f"{shown} of a value of type {sql_name(kind)} in where")
+    return Call(name, arg, given, result)
+
+
+def index_call(function: str, options: Mapping[str, str], column: Column) -> Call | Column | None:
+    """Return the expression of an expression index; None if pudi doesn't support it.
+
+    Args:
+        function: the index's function.
+        options: its settings by Hudi's keys (HoodieExpressionIndex).
+        column: the bound column.
+    """
+    if function == "identity":
+        return column
+    known = FUNCTIONS.get(function)
+    if known is None or known.index is None or column.type is None or plain(column.type) != column.type:
+        return None
+    try:
+        return None if "trimString" in options else bound_call(function, column, known.index(options))
+    except (KeyError, ValueError, NotSupportedError):
+        return None
+
+
+def keeps_order(call: Call) -> bool:
+    """Return whether a greater argument never gives a smaller result."""
+    return FUNCTIONS[call.name].keeps_order(call.options)
+
+
+def depends_on_zone(call: Call) -> bool:
+    """Return whether the result in Spark depends on the session time zone."""
+    return FUNCTIONS[call.name].zoned(type_of(call.arg))
+
+
+def apply_call(call: Call, values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Compute a function's results.
+
+    Args:
+        call: the bound function.
+        values: the values of its argument, in its type.
+
+    Raises:
+        InvalidArgumentError: a point in time is outside the years 1 to 9999.
+    """
+    values = one_array(values)
+    return FUNCTIONS[call.name].arrow(values, call.options)
+
+
+def widened(call: Call, least: pa.Array, greatest: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Widen bounds computed in an unknown time zone so that they hold in UTC; null if unknown.
+
+    Args:
+        call: a function that keeps the order of values.
+        least: the minimum results.
+        greatest: the maximum results.
+    """
+    widen = FUNCTIONS[call.name].widen
+    assert widen is not None, f"{call.name} depends on no time zone"
+    return widen(least, greatest, call.options)

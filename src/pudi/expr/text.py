@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pudi.context.lazy import lazy_module
-from pudi.errors import InvalidArgumentError, naming
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, naming
 from pudi.expr.binder import bind
 from pudi.expr.tree import Expr
 
@@ -55,3 +56,9 @@ def bind_where(where: str, schema: pa.Schema, table: str) -> Expr:
     """
     with naming(None, table):
         return bind(parse(where), schema)
+
+
+def outside_where(error: PudiError) -> str:
+    """Return the error message for an expression outside of `where`, whose messages name `where`."""
+    message = re.sub(r"^where (?=is |must |has |can't )|(?: named)? in `?where`?(?![\w(])", "", error.message)
+    return f"not supported: {message}" if isinstance(error, NotSupportedError) else message

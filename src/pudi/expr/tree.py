@@ -214,6 +214,11 @@ def rewritten(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     return replace(expr, **changed) if changed else expr  # type: ignore[type-var]
 
 
+def replace_columns(expr: Expr, change: Callable[[Column], Column]) -> Expr:
+    """Return the tree with its columns replaced."""
+    return rewritten(expr, lambda node: change(node) if isinstance(node, Column) else None)
+
+
 def type_of(expr: Expr) -> pa.DataType:
     """Return the Arrow type of a bound node's value."""
     if isinstance(expr, Column | Literal | Arith | Neg | Cast | Call | Case):

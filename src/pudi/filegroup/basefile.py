@@ -35,9 +35,8 @@ from pudi.format import (
     read_bloom_filter,
     read_key_range,
 )
-from pudi.format.parquet import column_places
+from pudi.format.parquet import PARQUET_ERRORS, column_places, damaged_columns, open_parquet, read_groups
 from pudi.format.parquet_chunks import ParquetFooter
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.schema import RECORD_KEY
 from pudi.storage import prefetch, temporary_errors, temporary_file
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.format import BloomOptions
+from pudi.format.parquet import parquet_writer as page_writer
 from pudi.format.parquet_chunks import MovedChunk, ParquetFooter, assemble, footer_in, moved_groups
-from pudi.format.parquet_pages import parquet_writer as page_writer
 from pudi.schema import COMMIT_SEQNO, RECORD_KEY
 
 _SAMPLE_ROWS = 5_000

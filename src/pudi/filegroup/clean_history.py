@@ -18,7 +18,7 @@ from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
 from pudi.filegroup.slices import FileSlice
 from pudi.filegroup.stated_files import replaced_since
 from pudi.format import Action, BaseFileName, FileGroupId, State, parse_data_file
-from pudi.format.clean import decode_clean_plan
+from pudi.format.plans import decode_clean_plan
 from pudi.timeline import Instant, Timeline, TimelinePlace, TimelineStore
 
 

@@ -14,6 +14,7 @@ from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, model_footer
 from pudi.filegroup.opening import read_chunk_footer, read_ranges
+from pudi.format.parquet import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.format.parquet_chunks import (
     CODECS,
     MovedChunk,
@@ -29,7 +30,6 @@ from pudi.format.parquet_chunks import (
     with_known_bounds,
     without_field_ids,
 )
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, read_groups
 from pudi.schema import RECORD_KEY
 from pudi.storage import open_input
 

@@ -22,8 +22,8 @@ from pudi.errors import CorruptError
 from pudi.filegroup.committed_logs import Claims, CommittedLogs
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import Layout, is_instant_time
+from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog, decode_blocks
-from pudi.format.timeline_rules import rules_of
 
 _POSITIONS = re.compile(r"[A-Za-z0-9+/]{10,}={0,2}")
 _IDENTIFIER = re.compile(r"\d{0,9}(,\d{0,9})*")

@@ -21,7 +21,7 @@ import pyarrow.types as pt
 from pyarrow import orc
 
 from pudi.context import Storage
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import CorruptError, NotSupportedError, PudiError
 from pudi.filegroup.basefile import RecordFooter, corrupt_file, stored_columns
 from pudi.filegroup.opening import open_whole
@@ -39,7 +39,7 @@ from pudi.format.orc_tail import (
 from pudi.format.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE, MAX_RECORD_KEY, MIN_RECORD_KEY, bloom_filter_in
 from pudi.record.timestamp_keys import Zone
 from pudi.schema import avro_to_arrow
-from pudi.schema.nested import cast_array
+from pudi.schema.conversions import cast_array
 from pudi.schema.types import is_any_list
 from pudi.storage import temporary_errors, temporary_file
 

@@ -22,8 +22,8 @@ from pudi.filegroup.markers import Markers
 from pudi.filegroup.nested import own_files
 from pudi.filegroup.slices import UNNAMED, LogFile
 from pudi.format import HOODIE_DIR, BaseFileName, Layout, LogFileName, parse_data_file
+from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind
-from pudi.format.timeline_rules import rules_of
 from pudi.storage import local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pudi.context import FileInfo, collector_paused
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.clean_history import check_overtaken
 from pudi.filegroup.committed_logs import stated_sizes

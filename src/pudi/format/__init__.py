@@ -82,6 +82,7 @@ from pudi.format.layout import (
     TEMP_DIR,
     TIMELINE_DIR,
     TIMELINE_FOLDER,
+    MaxBytes,
     describes_table,
     heartbeat_path,
     history_file,
@@ -99,7 +100,6 @@ from pudi.format.layout import (
     set_aside_path,
     staging_dir,
 )
-from pudi.format.limits import MaxBytes
 from pudi.format.names import (
     CDC_SUFFIX,
     Action,

@@ -49,8 +49,7 @@ from pudi.format.instants import (
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, encode_block
 from pudi.format.log_data import CONTENT_VERSION, block_schema, record_spans
 from pudi.format.names import Action, State
-from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL
-from pudi.format.parquet_pages import parquet_writer
+from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL, parquet_writer
 
 if TYPE_CHECKING:
     import fastavro

@@ -1,14 +1,19 @@
-"""Fixed names of a table's folders and files, relative to the table's root.
+"""Layout of a table: its folders and files, upper limits of their sizes, and the rules of timeline layouts.
 
-Source: HoodieTableMetaClient.
+The encoding of instants and archives differs by timeline layout too: their codecs, and `pudi.timeline`, know that by
+the layout itself.
+
+Source: HoodieTableMetaClient, TimelineLayoutVersion.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
-from pudi.format.names import IOType, MarkerName
+from pudi.format.names import IOType, Layout, MarkerName
 
 HOODIE_DIR: Final = ".hoodie"
 """Everything about the table that is not data."""
@@ -197,3 +202,117 @@ _NESTED = re.compile(
 )
 _MANIFEST_PREFIX = "manifest_"
 _HISTORY_FILE = re.compile(r"([0-9]+)_([0-9]+)_([0-9])\.parquet")
+
+
+class MaxBytes(IntEnum):
+    """Bytes that a file of each kind has at most.
+
+    These files are read into memory whole, and a table may be hostile or damaged. The bounds lie far above what a
+    writer can have meant, so that no table in use is refused.
+    """
+
+    PROPERTIES = 16 << 20
+    """`hoodie.properties`, its backup, and the metadata of a partition: text of a few kilobytes."""
+
+    INSTANT = 1 << 30
+    """A file of the timeline: plans and metadata. Of each file written, a commit says 300 bytes in Avro and 1,300 in
+    JSON, so this is enough for a commit of 3.5 million files, or 800,000 on a timeline of layout 1."""
+
+    ARCHIVE_LOG = 2 << 30
+    """An archive file of layout 1: Hudi begins another one after 1 GiB (hoodie.logfile.max.size) and one block more."""
+
+    MANIFEST = 64 << 20
+    """A manifest of the archived timeline: about 100 bytes for each file of the archive."""
+
+    MARKERS = 1 << 30
+    """A file with a list of markers: a line of about 150 bytes for each file of a write, divided among 20 files."""
+
+    NOTE = 1 << 20
+    """A lock file or a heartbeat. Hudi's lock file names the holder, with a stack of calls."""
+
+    SCHEMAS = 1 << 30
+    """A file of the schema history (`.hoodie/.schema`), which repeats all schemas of the table's history."""
+
+    DEFINITIONS = 64 << 20
+    """The definitions of the table's indexes (`.hoodie/.index_defs/index.json`)."""
+
+    HASHING = 256 << 20
+    """A partition's hashing metadata: about 110 bytes for each bucket, enough for 2 million."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRules:
+    """The rules of one layout: 1 below table version 8, 2 from there on.
+
+    Attributes:
+        layout: the layout.
+    """
+
+    layout: Layout
+
+    @property
+    def logs_name_their_commit(self) -> bool:
+        """Whether the name of a log file contains the instant that wrote it.
+
+        A log file then belongs to the slice that is the latest when the instant completes, is written by it alone, and
+        is deleted when the instant is rolled back. In layout 1 the name holds the instant of the slice's base, several
+        instants may write to one file, and a rollback adds a command block.
+        """
+        return self.layout == 2
+
+    @property
+    def logs_name_their_slice(self) -> bool:
+        """Whether the name of a log file contains the instant of its slice's base file instead."""
+        return not self.logs_name_their_commit
+
+    @property
+    def has_completion_times(self) -> bool:
+        """Whether instants have completion times; in layout 1 only the requested time is reliable."""
+        return self.layout == 2
+
+    @property
+    def names_repeat(self) -> bool:
+        """Whether instants of a recreated metadata table may have the names of earlier ones."""
+        return not self.has_completion_times
+
+    @property
+    def services_have_suffixes(self) -> bool:
+        """Whether a service of a metadata table takes the newest deltacommit's time with a suffix of digits."""
+        return self.layout == 1
+
+    @property
+    def has_record_positions(self) -> bool:
+        """Whether log blocks may contain record positions and partial records."""
+        return self.layout == 2
+
+    @property
+    def default_history(self) -> str:
+        """Default of the folder of archived instants, relative to the timeline's."""
+        return ARCHIVE_FOLDER if self.layout == 1 else HISTORY_FOLDER
+
+    def folder(self, timeline_path: str) -> str:
+        """Return the folder of the active timeline, relative to the table's root.
+
+        Args:
+            timeline_path: value of `hoodie.timeline.path`.
+        """
+        return HOODIE_DIR if self.layout == 1 else f"{HOODIE_DIR}/{timeline_path}"
+
+    def history(self, timeline_path: str, archive_path: str, history_path: str) -> str:
+        """Return the folder of archived instants, relative to the table's root.
+
+        Args:
+            timeline_path: value of `hoodie.timeline.path`.
+            archive_path: value of `hoodie.archivelog.folder`, which layout 1 uses; empty for the timeline's own folder.
+            history_path: value of `hoodie.timeline.history.path`.
+        """
+        below = archive_path if self.layout == 1 else history_path
+        return f"{self.folder(timeline_path)}/{below}" if below else self.folder(timeline_path)
+
+
+_RULES = {layout: TimelineRules(layout) for layout in (1, 2)}
+
+
+def rules_of(layout: Layout) -> TimelineRules:
+    """Return the rules of a layout."""
+    return _RULES[layout]

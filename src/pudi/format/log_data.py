@@ -28,7 +28,7 @@ from pudi.format.avro_values import BadAvro, Records
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
-from pudi.format.parquet_pages import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer, read_groups
+from pudi.format.parquet import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer, read_groups
 
 
 def encode_positions(positions: np.ndarray) -> str:

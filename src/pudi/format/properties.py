@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pudi.config import OtherTableOptions, TableConfig
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
-from pudi.format.limits import MaxBytes
+from pudi.format.layout import MaxBytes
 
 if TYPE_CHECKING:
     import javaproperties

@@ -24,7 +24,7 @@ from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
 from pudi.format import Action, CommitMetadata, State
 from pudi.plan import plan_read
-from pudi.schema.conversions import java_float_text
+from pudi.schema.java_numbers import java_float_text
 from pudi.task import Engine
 from pudi.task.engine import TableRows
 from pudi.timeline import Instant, Timeline

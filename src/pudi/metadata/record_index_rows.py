@@ -30,7 +30,7 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata.keys import secondary_keys
 from pudi.metadata.record_schema import RECORD_AVRO, RECORD_SCHEMA, RecordType
 from pudi.schema import META_FIELDS
-from pudi.schema.conversions import java_float_text
+from pudi.schema.java_numbers import java_float_text
 
 _UUID, _TEXT = 0, 1
 """The encodings of a file id: the halves of a UUID and a number, or the text itself."""

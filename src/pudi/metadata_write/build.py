@@ -29,8 +29,8 @@ from pudi.format import (
     WriteStat,
     parse_data_file,
 )
+from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES, RECORD_INDEX, group_id
-from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes, files_changes
 from pudi.metadata.keys import shard_of
 from pudi.metadata_write.building import make_partition

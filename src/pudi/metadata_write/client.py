@@ -17,8 +17,8 @@ from pudi.config import MetadataOptions, MetricsOptions, TableConfig
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, TableExistsError, TableNotFoundError
 from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER, Action, CommitMetadata, WriteStat
+from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES
-from pudi.format.timeline_rules import rules_of
 from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import META_FIELDS
 from pudi.storage import StorageBelow

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pudi.filegroup import FileSlice
 from pudi.format import IOType, Layout
-from pudi.format.timeline_rules import rules_of
+from pudi.format.layout import rules_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from pudi.record.key_generator import (
     with_instant,
     without_empty_texts,
 )
-from pudi.record.key_text import column_of, field_of, key_text
+from pudi.record.key_text import TimestampText, column_of, field_of, key_text
 from pudi.record.partition_path import DEFAULT_PARTITION, EMPTY_TEXTS, check_paths, matching_paths
 from pudi.record.spark_keys import SPARK_ERROR_MARK, spark_key_columns
 from pudi.record.timestamp_keys import Moments
-from pudi.record.timestamp_text import TimestampText
 
 __all__ = [
     "DEFAULT_PARTITION",

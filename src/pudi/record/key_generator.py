@@ -11,8 +11,18 @@ import pyarrow.compute as pc
 
 from pudi.config import TableConfig, TimebasedOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
-from pudi.record.java_numbers import numbers_of_texts
-from pudi.record.key_text import column_of, field_of, key_text, lies_in_null, partition_text, refusal, type_error
+from pudi.record.key_text import (
+    TimestampText,
+    bounds_of_texts,
+    column_of,
+    field_of,
+    folders_of_another_form,
+    key_text,
+    lies_in_null,
+    partition_text,
+    refusal,
+    type_error,
+)
 from pudi.record.partition_path import (
     DEFAULT_PARTITION,
     EMPTY_TEXTS,
@@ -24,8 +34,8 @@ from pudi.record.partition_path import (
     typed_values,
 )
 from pudi.record.timestamp_keys import Moments
-from pudi.record.timestamp_text import TimestampText, bounds_of_texts, folders_of_another_form
 from pudi.schema.arrays import one_array
+from pudi.schema.java_numbers import numbers_of_texts
 
 NULL_KEY = "__null__"
 EMPTY_KEY = "__empty__"

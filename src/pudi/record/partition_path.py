@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from pudi.config import TableConfig
 from pudi.errors import InvalidArgumentError
-from pudi.record.java_numbers import numbers_of_texts
 from pudi.record.key_text import refusal
 from pudi.schema import convert_where_possible
+from pudi.schema.java_numbers import numbers_of_texts
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder for null or empty partition values (PartitionPathEncodeUtils.DEFAULT_PARTITION_PATH)."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import TimebasedOptions
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.record import joda
 from pudi.schema.arrays import one_array

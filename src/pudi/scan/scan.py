@@ -26,7 +26,7 @@ from pudi.engine.local import read_batches
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, SetupError
 from pudi.filegroup import PathColumns, open_base_file, path_columns
 from pudi.filegroup.clean_history import naming_retained
-from pudi.format.parquet_pages import parquet_writer
+from pudi.format.parquet import parquet_writer
 from pudi.plan import ReadPlan
 from pudi.scan.planning import Planner
 from pudi.schema.spark_types import quote

@@ -10,7 +10,7 @@ from pudi.schema.avro import (
     without_columns_text,
 )
 from pudi.schema.conform import conform, conform_read
-from pudi.schema.conversions import convert_where_possible
+from pudi.schema.conversions import FieldNames, convert_where_possible
 from pudi.schema.fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -21,7 +21,6 @@ from pudi.schema.fields import (
     with_meta_fields,
     without_meta_fields,
 )
-from pudi.schema.nested import FieldNames
 from pudi.schema.paths import columns_holding, field_at, root_of, roots_of, values_at
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.table_schema import TableSchema

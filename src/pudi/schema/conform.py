@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, SchemaError
 from pudi.schema.arrays import pieces_of
-from pudi.schema.conversions import promote
+from pudi.schema.conversions import FieldNames, cast_array, promote
 from pudi.schema.fields import META_FIELDS, repeated_names
-from pudi.schema.nested import FieldNames, cast_array
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.schema.avro import add_meta_fields, avro_to_arrow
 from pudi.schema.fields import with_meta_fields, without_meta_fields
 

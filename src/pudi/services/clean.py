@@ -17,7 +17,7 @@ from pudi.commit.lease import ServiceLease
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
-from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
+from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
 from pudi.indexes.kind import RemovedFiles
 from pudi.services.backlog import clean_backlog
 from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean

@@ -26,8 +26,7 @@ from pudi.format import (
     millis_to_instant,
     parse_data_file,
 )
-from pudi.format.clean import CleanPlan
-from pudi.format.plans import decode_clustering_plan
+from pudi.format.plans import CleanPlan, decode_clustering_plan
 from pudi.timeline import Instant, Timeline
 
 _PENDING = (State.REQUESTED, State.INFLIGHT)

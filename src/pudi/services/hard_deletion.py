@@ -13,7 +13,7 @@ from pudi.concurrency import busy_groups
 from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
 from pudi.format import Action, FileGroupId, encode_compaction_plan
-from pudi.format.clean import CleanPlan, encode_clean_plan
+from pudi.format.plans import CleanPlan, encode_clean_plan
 from pudi.services.clean import Clean
 from pudi.services.clean_plan import plan_clean, savepointed_names
 from pudi.services.compaction import Compaction

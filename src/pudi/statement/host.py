@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi import catalogs
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, SetupError
 from pudi.statement.table_uses import TableUse
 from pudi.statement.tree import TableName, Text

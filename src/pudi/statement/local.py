@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from sqlglot.errors import SqlglotError
 
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError, SetupError, TableNotFoundError
 from pudi.schema import normalise
 from pudi.schema.arrays import one_array
-from pudi.schema.conversions import java_float_text
+from pudi.schema.java_numbers import java_float_text
 from pudi.schema.spark_types import quote
 from pudi.statement.host import DATABASE, DEFAULT, CataloguedEntry, MergeQuery, Settings
 from pudi.statement.parse.reader import wrong

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.client import CommitResult
 from pudi.config.read_options import FormatOptions
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS, with_meta_fields

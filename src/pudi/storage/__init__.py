@@ -1,6 +1,5 @@
 """Open a `Storage` by its location: local disk, memory, S3, Azure or Google Cloud Storage."""
 
-from pudi.storage.below import StorageBelow
 from pudi.storage.capability import (
     Folders,
     LocalFiles,
@@ -22,11 +21,9 @@ from pudi.storage.capability import (
     tries_alone,
 )
 from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
-from pudi.storage.local import LocalStorage
+from pudi.storage.local import LocalStorage, system_error, temporary_errors, temporary_file
 from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind, whole_place
-from pudi.storage.retry import RetryPolicy
-from pudi.storage.system import system_error, temporary_errors, temporary_file
-from pudi.storage.wrapper import CountingStorage, StorageWrapper, UnsyncedStorage, synced
+from pudi.storage.wrapper import CountingStorage, StorageBelow, StorageWrapper, UnsyncedStorage, synced
 
 __all__ = [
     "CountingStorage",
@@ -36,7 +33,6 @@ __all__ = [
     "LocalStorage",
     "RangedFile",
     "Replaces",
-    "RetryPolicy",
     "StorageBelow",
     "StorageKind",
     "StorageWrapper",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.storage.capability import open_local, read_tail
 from pudi.storage.checks import coalesce
-from pudi.storage.system import system_error
+from pudi.storage.local import system_error
 
 TAIL = 64 << 10
 """Bytes fetched from a file's end when it's opened: a Parquet footer as a rule, and what pyarrow asks for first."""

@@ -1,4 +1,4 @@
-"""Files on this machine's disks, by the operating system's own calls.
+"""Files on this machine's disks, by the operating system's own calls; its errors as pudi's, and temporary files.
 
 Names are written byte for byte as Hadoop's local file system writes them (UTF-8), including special characters.
 """
@@ -9,11 +9,14 @@ import errno
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from posixpath import basename
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias, cast
 
+from pudi.config import MergeMemory, WriteOptions
 from pudi.context import Context, FileInfo
 from pudi.errors import (
     NO_FILE,
@@ -21,12 +24,12 @@ from pudi.errors import (
     InvalidArgumentError,
     NotFoundError,
     PudiError,
+    RefusedError,
     TableExistsError,
     UnavailableError,
 )
 from pudi.storage.checks import check_lengths, check_path, check_prefix, check_size
 from pudi.storage.staging import HIDDEN, Flush, Flusher, Stager, drop_checksum, flush_descriptor
-from pudi.storage.system import system_error
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Not blocking, so that a FIFO under a data file's name can't hang a reader."""
@@ -34,6 +37,16 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _Listing: TypeAlias = tuple[list[FileInfo], list[str]]
 _NOT_A_FILE = {errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP}
 """Errors of opening a socket or device."""
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: make room, then call again",
+    errno.EDQUOT: "the user's quota on the disk is used up: make room, then call again",
+    errno.EFBIG: "the file is larger than the file system or the process's limit (ulimit -f) allows: raise the limit, "
+    f"or write smaller files ({WriteOptions.max_file_size})",
+    errno.EROFS: "the file system is read-only: mount it for writing",
+    errno.EACCES: "{user} has no rights there: grant them, or run as another user",
+    errno.EPERM: "{user} has no rights there: grant them, or run as another user",
+}
+"""Advice for errors of the operating system that every attempt repeats."""
 _UNUSABLE_NAME = {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -387,3 +400,44 @@ def _join(folder: str, name: str) -> str:
 
 def _info(path: str, facts: os.stat_result) -> FileInfo:
     return FileInfo(path, facts.st_size, facts.st_mtime_ns // 1_000_000)
+
+
+def system_error(error: OSError, what: str, *, table: str | None = None, path: str | None = None) -> PudiError:
+    """Translate an error of the operating system into one of pudi, by whether a later attempt may succeed.
+
+    Args:
+        error: what the system raised.
+        what: what couldn't be done, the message's beginning.
+        table: the table's root.
+        path: the file concerned.
+    """
+    advice = _ADVICE.get(error.errno or 0)
+    if advice is None:
+        return UnavailableError(f"{what}: {error}", table=table, path=path)
+    return RefusedError(f"{what}: {error}; {advice.format(user=f'user {os.geteuid()}')}", table=table, path=path)
+
+
+def temporary_file(folder: str | None) -> BinaryIO:
+    """Open a file without a name; it is deleted when it is closed or the process ends.
+
+    Args:
+        folder: where; None for the system's temporary folder.
+
+    Raises:
+        RefusedError: the folder does not exist or is full.
+    """
+    with temporary_errors(folder):
+        return cast("BinaryIO", tempfile.TemporaryFile(dir=folder, prefix="pudi-"))
+
+
+@contextmanager
+def temporary_errors(folder: str | None) -> Iterator[None]:
+    """Errors of the system while a temporary file is used, as pudi's."""
+    try:
+        yield
+    except OSError as error:
+        raise RefusedError(
+            "what doesn't fit in memory while a file slice is merged can't be kept in "
+            f"{folder or tempfile.gettempdir()}: {error}; set {MergeMemory.spillable_map_path} to a folder with room, "
+            f"or {MergeMemory.limit} higher"
+        ) from error

@@ -23,7 +23,6 @@ from pudi.errors import (
 )
 from pudi.storage.checks import check_lengths, check_path, check_prefix, check_size, coalesce, cut, octets
 from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
-from pudi.storage.retry import RetryPolicy
 from pudi.storage.stores import S3, StoreKind
 
 if TYPE_CHECKING:  # obstore has these for type checkers only
@@ -36,12 +35,15 @@ _WRITER = "pudicall"
 """Object metadata that identifies the call that wrote an object, so that a call with a lost response recognises its own
 work. Azure allows only letters, digits and underscores in names; some proxies forbid underscores."""
 
+_ATTEMPTS, _FIRST_WAIT_S, _LONGEST_WAIT_S = 6, 0.2, 10.0
+"""Calls made at most, and the longest waits before the second of them, from which on it doubles, and before any."""
+
 
 class ObjectStorage:
     """Files under a prefix of an object store.
 
     `create` and `replace` use conditional writes. obstore must not retry them itself: only this class can tell its own
-    earlier attempt from another writer's object. Reads are repeated by the same policy, on the context's clock.
+    earlier attempt from another writer's object. Reads are repeated in the same way, on the context's clock.
 
     Args:
         root: the root as the user named it.
@@ -49,7 +51,6 @@ class ObjectStorage:
         prefix: where in the store the root is; empty for all of it.
         reopen: function and arguments that open this storage in another process, for pickling.
         context: clock and chance of the retries.
-        policy: how often and how long to retry.
         options: what the user gave to reach the store.
         kind: what kind of store it is; one that behaves as S3 by default.
     """
@@ -61,7 +62,6 @@ class ObjectStorage:
         prefix: str,
         reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]],
         context: Context | None = None,
-        policy: RetryPolicy | None = None,
         options: Mapping[str, str] | None = None,
         kind: StoreKind = S3,
     ) -> None:
@@ -70,7 +70,6 @@ class ObjectStorage:
         self._prefix = f"{prefix}/" if prefix else ""
         self._reopen = reopen
         self._context = context or Context()
-        self._policy = policy or RetryPolicy()
         self._options = dict(options or {})
         self._kind = kind
 
@@ -222,7 +221,7 @@ class ObjectStorage:
         key = self._key(path)
         call = self._context.writer_id()
         unanswered = False
-        for attempt in self._policy.pauses(self._context):
+        for attempt in _attempts(self._context):
             try:
                 written = obstore.put(
                     self._store, key, octets(data), attributes={_WRITER: call}, mode=mode, use_multipart=False
@@ -233,10 +232,10 @@ class ObjectStorage:
                     return self._own_version(path, key, call, data) if unanswered else None
                 if not may_pass(error):
                     self._fail(error, path)
-                if attempt + 1 == self._policy.attempts:
+                if attempt + 1 == _ATTEMPTS:
                     self._fail_unknown(error, path)
                 unanswered = unanswered or status_of(error) != 409  # 409: busy with another's write, ours not done
-        raise AssertionError("a retry policy has at least one attempt")
+        raise AssertionError("there is at least one attempt")
 
     def _own_version(self, path: str, key: str, call: str, data: bytes) -> str | None:
         """Return the version of the object if this call wrote it in an attempt with a lost response."""
@@ -280,10 +279,14 @@ class ObjectStorage:
         return FileInfo(meta["path"][len(self._prefix) :], meta["size"], modified)
 
     def _run(self, path: str, call: Callable[[], T], offset: int | None = None) -> T:
-        try:
-            return self._policy.run(self._context, call, may_pass)
-        except SILENT as error:
-            self._fail(error, path, offset)
+        """Make a call that may be repeated safely until it succeeds."""
+        for attempt in _attempts(self._context):
+            try:
+                return call()
+            except SILENT as error:
+                if attempt + 1 == _ATTEMPTS or not may_pass(error):
+                    self._fail(error, path, offset)
+        raise AssertionError("there is at least one attempt")
 
     def _fail(self, error: Exception, path: str, offset: int | None = None) -> NoReturn:
         raise translate(error, self._root, path, offset) from error
@@ -299,6 +302,15 @@ class ObjectStorage:
         if not version:
             raise UnavailableError("the store gives files no version (ETag)", table=self._root, path=path)
         return version
+
+
+def _attempts(context: Context) -> Iterator[int]:
+    """Yield the attempts' numbers from 0, with exponential backoff and jitter between them on the context's clock."""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2 ** (attempt - 1))
+            context.clock.sleep(context.uniform(longest / 2, longest))
+        yield attempt
 
 
 def _is_refused(error: Exception) -> bool:

@@ -16,9 +16,9 @@ from pudi.filegroup.missing_columns import values_of
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries
+from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_positions
-from pudi.format.timeline_rules import rules_of
 from pudi.plan.append import Append, LogOptions
 from pudi.plan.entry_staging import StagedEntries, WrittenLog, WrittenLogs
 from pudi.plan.write import FileTask, WriteSpec

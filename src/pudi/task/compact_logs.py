@@ -15,9 +15,9 @@ from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, Markers
 from pudi.format import CompactionOperation, LogFileName, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
+from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
-from pudi.format.timeline_rules import rules_of
 from pudi.merge import Versions
 from pudi.plan.append import Append, log_io_type
 from pudi.schema import META_FIELDS, RECORD_KEY

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pudi.format import WriteStat
-from pudi.format.parquet_pages import open_parquet
+from pudi.format.parquet import open_parquet
 from pudi.metadata import StatsSpec, base_file_stats, leaf_values, log_file_stats
 from pudi.schema import conform_read
 

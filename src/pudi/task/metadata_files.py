@@ -15,9 +15,9 @@ from pudi.filegroup import FileSlice, Markers
 from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_write import encode_hfile
+from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.format.metadata_partitions import FILES
-from pudi.format.timeline_rules import rules_of
 from pudi.metadata.changes import Changes
 from pudi.metadata.decode import SMALL
 from pudi.metadata.plain_records import keep_written

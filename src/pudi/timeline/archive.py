@@ -35,7 +35,7 @@ from pudi.format import (
     manifest_version,
     parse_log_file,
 )
-from pudi.format.parquet_pages import open_parquet
+from pudi.format.parquet import open_parquet
 from pudi.storage import open_input
 from pudi.timeline.instant import Instant
 

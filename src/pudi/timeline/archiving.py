@@ -42,7 +42,7 @@ from pudi.format import (
     parse_instant_file,
     parse_log_file,
 )
-from pudi.format.parquet_pages import open_parquet
+from pudi.format.parquet import open_parquet
 from pudi.storage import delete_for_good, open_input
 from pudi.timeline.archive import read_manifest
 from pudi.timeline.instant import Instant

@@ -23,7 +23,7 @@ from pudi.format import (
     history_range,
     is_instant_time,
 )
-from pudi.format.parquet_pages import PARQUET_ERRORS, open_parquet
+from pudi.format.parquet import PARQUET_ERRORS, open_parquet
 from pudi.storage import open_input
 from pudi.timeline.archive import LogArchive, completion_time, read_manifest
 from pudi.timeline.instant import Instant

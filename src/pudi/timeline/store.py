@@ -34,7 +34,7 @@ from pudi.format import (
     encode_commit_metadata,
     parse_data_file,
 )
-from pudi.format.timeline_rules import TimelineRules, rules_of
+from pudi.format.layout import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
 from pudi.timeline.cache import ListedTimeline, RecentCommits

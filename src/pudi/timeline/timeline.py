@@ -8,7 +8,7 @@ from posixpath import basename
 
 from pudi.context import FileInfo
 from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
-from pudi.format.timeline_rules import TimelineRules, rules_of
+from pudi.format.layout import TimelineRules, rules_of
 from pudi.timeline.instant import Instant
 
 NOTHING = "0" * 17

@@ -26,8 +26,7 @@ from pudi.format import (
     decode_requested_replace_metadata,
     parse_log_file,
 )
-from pudi.format.clean import decode_clean_plan
-from pudi.format.plans import decode_clustering_plan
+from pudi.format.plans import decode_clean_plan, decode_clustering_plan
 from support.simulated.instants import MADE, TimelineFolder, holder_after
 from support.simulated.run import Checked, Played
 from support.simulated.work import first_files

@@ -9,7 +9,7 @@ import fastavro
 import pytest
 
 from pudi.errors import CorruptError
-from pudi.format.clean import CleanPlan, decode_clean_plan, encode_clean_plan
+from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_plan
 
 ANY = ["null", "long", "string"]
 PLAN = CleanPlan(("20260101000000000", "commit"), "20260102000000000", {"rome": ("/t/rome/a",)}, extra={"k": "v"})

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.plan import WriteProfile
 from pudi.record import without_empty_texts

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.context import Context
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.engine.spark.buckets import bucket_numbers
 from pudi.engine.spark.columns import ARRIVAL, BUCKET, DATA, HASH
 from pudi.engine.spark.file_tasks import FINGERPRINT_SQL, Fingerprint, KeyColumns

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
-from pudi.context.cached import cached_property
+from pudi.context.runtime import cached_property
 from pudi.engine.spark.buckets import bucket_of
 from pudi.engine.spark.columns import DATA, FILE_ID, HASH, THERE
 from pudi.engine.spark.file_tasks import FINGERPRINT_SQL, Fingerprint

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.record.java_numbers import numbers_of_texts, texts_of_numbers
+from pudi.schema.java_numbers import numbers_of_texts, texts_of_numbers
 
 DOUBLES = {
     1.0: "1.0",
