@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import pudi
 from pudi.format import BaseFileName, new_file_id, write_token
-from pudi.plan import plan_read
+from pudi.plan import ReadableTable, Selection, plan_read
 from pudi.record import KeyGenerator
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,7 +73,9 @@ def prune(count: int) -> Callable[[], object]:
     keys = KeyGenerator("COMPLEX", ("key",), ("day", "hour"), hive_style=True)
     paths = [f"day=d{number // 24:05}/hour={number % 24}" for number in range(count)]
     where = "day = 'd00003' AND hour > 5 AND value > 7"
-    plan = plan_read("bench", schema, wanted=None, where=where, meta_fields=False, populated=True)
+    plan = plan_read(
+        ReadableTable("bench", schema, populated=True, history=None), Selection(where=where, meta_fields=False)
+    )
     return lambda: plan.prune_partitions(paths, keys)
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError
 from pudi.scan import Scan
+from pudi.scan.change_batches import EARLIEST, BatchLimits, newest_offset, next_batch
 from pudi.scan.change_feed import ChangeFeed
-from pudi.scan.feed import EARLIEST, BatchLimits, newest_offset, next_batch
 from pudi.spark.streaming.runner import stream_changes
 
 SPARK: Any = SimpleNamespace(version="3.5.8")
@@ -350,7 +350,7 @@ def test_limits_take_one_commit_at_least(tmp_path: Path) -> None:
     table = _table(tmp_path / "t")
     table.upsert(_rows({0: 0}))
     meta = MetaClient.open(table.path, None, {})
-    since = newest_offset(meta)
+    since = newest_offset(TableSnapshot.load(meta))
     for value in range(3):
         table.upsert(_rows({10 * value + n: value for n in range(5)}))
     ends = [meta.store.load().order(each) for each in meta.store.load().commits]
@@ -362,10 +362,10 @@ def test_limits_take_one_commit_at_least(tmp_path: Path) -> None:
         (BatchLimits(commits=2, records=5), ends[1]),
         (BatchLimits(), ends[3]),
     ]:
-        batch = next_batch(meta, since, limits)
+        batch = next_batch(TableSnapshot.load(meta), since, limits)
         assert batch is not None
         assert batch.until == end
-    assert next_batch(meta, since, until=since) is None
+    assert next_batch(TableSnapshot.load(meta), since, until=since) is None
 
 
 def test_below_version_8_a_pending_write_holds_later_commits_back(tmp_path: Path) -> None:
@@ -374,8 +374,8 @@ def test_below_version_8_a_pending_write_holds_later_commits_back(tmp_path: Path
     first = table.timeline.commits[0].requested
     table.upsert(_rows({2: 1}))
     meta = MetaClient.open(table.path, None, {})
-    assert newest_offset(meta) > first
+    assert newest_offset(TableSnapshot.load(meta)) > first
     pending = f"{int(first) + 1}.commit.requested"  # of a writer that began before the second commit, and goes on
     (tmp_path / "t" / ".hoodie" / pending).touch()
-    assert newest_offset(meta) == first
-    assert next_batch(meta, first) is None
+    assert newest_offset(TableSnapshot.load(meta)) == first
+    assert next_batch(TableSnapshot.load(meta), first) is None

@@ -23,7 +23,7 @@ from pudi.config import Option, ValidatorOptions
 from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
 from pudi.format import Action, CommitMetadata, State
-from pudi.plan import plan_read
+from pudi.plan import ReadableTable, Selection, plan_read
 from pudi.schema.java_numbers import java_float_text
 from pudi.task import Engine
 from pudi.task.engine import TableRows
@@ -177,15 +177,9 @@ def _states(
     # the metadata table doesn't list the files yet
     then = replace(meta, store=store, opened=OpenedMetadata(), reads_metadata=False)
     after = seen.with_completed(done)
-    plan = plan_read(
-        meta.storage.root,
-        then.schema(after),
-        wanted=None,
-        where=None,
-        meta_fields=True,
-        populated=meta.config.populate_meta_fields,
-        history=read_history(TableSnapshot(then, after)),
-    )
+    history = read_history(TableSnapshot(then, after))
+    table = ReadableTable(meta.storage.root, then.schema(after), meta.config.populate_meta_fields, history)
+    plan = plan_read(table, Selection())
 
     def rows(client: MetaClient, timeline: Timeline) -> TableRows:
         slices = tuple(client.view(timeline).slices_of(sorted(partitions)))

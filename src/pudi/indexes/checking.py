@@ -21,7 +21,7 @@ from pudi.format import staging_dir
 from pudi.metadata import MetadataTable
 from pudi.metadata.partition_snapshot import PartitionSnapshot
 from pudi.metadata.shards import RecordShards
-from pudi.plan import ReadPlan, plan_read
+from pudi.plan import ReadableTable, ReadPlan, Selection, plan_read
 from pudi.record import KeyGenerator
 from pudi.schema import with_meta_fields
 from pudi.storage import LocalStorage, delete_folder
@@ -227,16 +227,10 @@ class KeyCheck:
 
 def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> ReadPlan:
     """Return how readers read some columns of the table, without slices."""
-    return plan_read(
-        meta.storage.root,
-        meta.schema(timeline),
-        wanted=columns,
-        where=None,
-        meta_fields=True,
-        populated=meta.config.populate_meta_fields,
-        history=read_history(TableSnapshot(meta, timeline)),
-        merging=merging_of(TableSnapshot(meta, timeline)),
-    )
+    snapshot, populated = TableSnapshot(meta, timeline), meta.config.populate_meta_fields
+    history, merging = read_history(snapshot), merging_of(snapshot)
+    table = ReadableTable(snapshot.table, snapshot.schema.columns, populated, history, merging)
+    return plan_read(table, Selection(columns))
 
 
 def _groups(slices: Sequence[FileSlice]) -> Iterator[tuple[tuple[int, FileSlice], ...]]:

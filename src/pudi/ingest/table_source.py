@@ -9,14 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.client import TableSnapshot
 from pudi.config.arguments import count_given, path_given
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.source import Batch
+from pudi.plan import Selection
 from pudi.scan import changes_scan
+from pudi.scan.change_batches import refuse_other_history, visible_commits
 from pudi.scan.change_splits import NO_CHANGES
-from pudi.scan.feed import refuse_other_history, visible_commits
-from pudi.scan.ranges import cleaned_after
+from pudi.scan.moments import cleaned_after
 from pudi.table import Table
 from pudi.timeline import Instant, Timeline
 
@@ -66,10 +68,11 @@ class TableSource:
         """
         del schema  # a table has types
         table = Table(self.path, storage_options=self.storage_options)
-        timeline = table.timeline
+        snapshot = TableSnapshot.load(table._meta)
+        timeline = snapshot.timeline
         since = self._since(table, timeline, after)
         if since is not None and after.value != after.reset:  # else a user gives a time, whenever commits are
-            refuse_other_history(table._meta, timeline, since)
+            refuse_other_history(snapshot, since)
         requested = {timeline.order(each): each.requested for each in visible_commits(timeline)}
         ends = sorted(requested)
         following = [each for each in ends if since is None or each > since]
@@ -78,7 +81,7 @@ class TableSource:
         until = following[-1] if self.max_commits is None else following[: self.max_commits][-1]
         if cleaned_after(timeline, until):  # the file slices of that time may be gone, as for `next_batch`
             until = following[-1]
-        scan = changes_scan(table._meta, since, until, None, None, meta_fields=False, late=False)
+        scan = changes_scan(snapshot, Selection(meta_fields=False), since, until, late=False)
         data = scan.to_arrow() if spark is None else scan.to_spark(spark)
         count = following.index(until) + 1
         origin = f"{count} commit{'' if count == 1 else 's'} of {table.path}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pudi.plan.change import Change
     from pudi.plan.merge_into import MergeJoin, MergeUpsert
     from pudi.plan.merging import Merging
-    from pudi.plan.read import ReadPlan, plan_read
+    from pudi.plan.read import ReadableTable, ReadPlan, Selection, plan_read
     from pudi.plan.skipping import IndexSource, skip_slices
     from pudi.plan.write import (
         FileTask,
@@ -41,6 +41,8 @@ __all__ = [
     "Operation",
     "PartitionTask",
     "ReadPlan",
+    "ReadableTable",
+    "Selection",
     "SortMode",
     "WholeLimits",
     "WritePlan",
@@ -66,6 +68,8 @@ _SOURCES = {
     "Operation": "pudi.plan.write",
     "PartitionTask": "pudi.plan.write",
     "ReadPlan": "pudi.plan.read",
+    "ReadableTable": "pudi.plan.read",
+    "Selection": "pudi.plan.read",
     "SortMode": "pudi.plan.write",
     "WholeLimits": "pudi.plan.write",
     "WritePlan": "pudi.plan.write",

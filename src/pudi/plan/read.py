@@ -21,6 +21,49 @@ from pudi.timeline import TimelinePlace
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """The rows and columns that a caller asks for.
+
+    Attributes:
+        columns: names of columns to return; empty for a row count alone; None for all.
+        where: SQL predicate; None for all rows.
+        meta_fields: whether all columns include the meta fields.
+        limit: greatest number of rows that come back; None for all.
+        keys: rows that wanted rows are joined with by all their columns; None for no join.
+    """
+
+    columns: Sequence[str] | None = None
+    where: str | None = None
+    meta_fields: bool = True
+    limit: int | None = None
+    keys: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableTable:
+    """A table as the rows of its files are read.
+
+    Attributes:
+        root: its location, for errors.
+        columns: its columns without meta fields.
+        populated: whether its files have meta fields.
+        history: the schemas of older files, in a table with schema on read.
+        merging: how log files are merged over base files; None in a copy-on-write table, and to ignore log files.
+    """
+
+    root: str
+    columns: pa.Schema
+    populated: bool
+    history: SchemaHistory | None
+    merging: Merging | None = None
+
+    @property
+    def stored(self) -> pa.Schema:
+        """All columns that rows have, with the meta fields first where there are any."""
+        return with_meta_fields(self.columns) if self.populated else self.columns
+
+
+@dataclass(frozen=True, slots=True)
 class ReadPlan:
     """A read: the slices to read, and the filters and columns to apply; picklable.
 
@@ -103,60 +146,38 @@ class ReadPlan:
         return list(compress(paths, prune_many(where, bounds, len(paths))))
 
 
-def plan_read(
-    table: str,
-    schema: pa.Schema,
-    *,
-    wanted: Sequence[str] | None,
-    where: str | None,
-    meta_fields: bool,
-    populated: bool,
-    commit_times: frozenset[str] | None = None,
-    history: SchemaHistory | None,
-    merging: Merging | None = None,
-    limit: int | None = None,
-    keys: pa.Table | None = None,
-) -> ReadPlan:
+def plan_read(table: ReadableTable, selection: Selection, commit_times: frozenset[str] | None = None) -> ReadPlan:
     """Bind a read to a table's columns; slices are put in by `ReadPlan.with_slices`.
 
     Args:
-        table: location of the table, for errors.
-        schema: the table's columns without meta fields.
-        wanted: columns to return; empty for a row count alone; None for all.
-        where: SQL predicate.
-        meta_fields: whether all columns include the meta fields.
-        populated: whether the table's files have meta fields.
+        table: the table.
+        selection: the rows and columns that are asked for.
         commit_times: see `ReadPlan`.
-        history: see `ReadPlan`.
-        merging: see `ReadPlan`.
-        limit: see `ReadPlan`.
-        keys: rows that wanted rows are joined with by all their columns.
 
     Raises:
-        InvalidArgumentError: an unknown column, `wanted` is a text, a predicate that can't be parsed or isn't boolean,
+        InvalidArgumentError: an unknown column, `columns` is a text, a predicate that can't be parsed or isn't boolean,
             a limit below 0.
         NotSupportedError: the predicate uses SQL beyond the subset.
     """
+    root, full, limit, keys = table.root, table.stored, selection.limit, selection.keys
     if limit is not None:
-        check_limit(limit, table)
-    full = with_meta_fields(schema) if populated else schema
-    if wanted is None:
+        check_limit(limit, root)
+    if selection.columns is None:
         metas = set(META_FIELDS)
-        names = [n for n in full.names if meta_fields or n not in metas]
+        names = [n for n in full.names if selection.meta_fields or n not in metas]
     else:
-        names = list_columns(wanted, table)
-        _check_columns(table, names, full)
-    bound = None if where is None else bind_where(where, full, table)
+        names = list_columns(selection.columns, root)
+        _check_columns(root, names, full)
     return ReadPlan(
-        table,
+        root,
         full,
         tuple(names),
-        bound,
+        None if selection.where is None else bind_where(selection.where, full, root),
         commit_times,
-        history=history,
-        merging=merging,
+        history=table.history,
+        merging=table.merging,
         limit=limit,
-        keys=None if keys is None else WantedKeys.of(keys, full, table),
+        keys=None if keys is None else WantedKeys.of(keys, full, root),
     )
 
 

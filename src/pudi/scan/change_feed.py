@@ -19,13 +19,23 @@ from pudi.expr import bind_where
 from pudi.filegroup import PathColumns, path_columns
 from pudi.filegroup.clean_history import naming_retained
 from pudi.format.change_data import LoggingMode
+from pudi.plan import Selection
 from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
 from pudi.plan.read import list_columns
 from pudi.scan.change_splits import SplitFinder
-from pudi.scan.ranges import bounds_of, completion_of, day_of, schema_at, warn_before_first
+from pudi.scan.moments import (
+    CommitSpan,
+    bounds_of,
+    columns_seen,
+    completion_of,
+    day_of,
+    reaches_archive,
+    seen_until,
+    warn_before_first,
+)
 from pudi.scan.scan import LazyRows, stream_naming_retained
 from pudi.schema import with_meta_fields
-from pudi.timeline import Timeline, TimelinePlace
+from pudi.timeline import TimelinePlace
 
 if TYPE_CHECKING:
     from pudi.engine.spark import reader as spark_reader
@@ -69,7 +79,7 @@ class ChangeFeed(LazyRows):
             CorruptError: a file can't be read.
             NotFoundError: a file is gone, cleaned since the feed was created.
         """
-        return stream_naming_retained(self._meta, read_changes(self._meta.storage, self._plan))
+        return stream_naming_retained(self._meta.store, read_changes(self._meta.storage, self._plan))
 
     def to_spark(self, spark: Any) -> Any:
         """The rows as a lazy Spark DataFrame, read in Python workers.
@@ -104,12 +114,10 @@ class ChangeFeed(LazyRows):
 
 
 def change_feed(
-    meta: MetaClient,
+    snapshot: TableSnapshot,
+    selection: Selection,
     since: str | date | None,
     until: str | date | None,
-    columns: Sequence[str] | None,
-    where: str | None,
-    meta_fields: bool,
     images: str = "json",
 ) -> ChangeFeed:
     """Return the changes of commits that completed after `since`, up to `until` (Hudi's CDC query, HoodieCDCExtractor).
@@ -117,51 +125,58 @@ def change_feed(
     Times are as of `changes_scan`; a commit's requested time stands for its completion time. Hudi compares requested
     times in every version, and so misses a commit that was requested before `since` and completed after it.
 
+    Args:
+        snapshot: the table now.
+        selection: the rows and columns of the change data that are asked for.
+        since: see `Table.changes`.
+        until: see `Table.changes`.
+        images: the form of records before and after a change, one of `IMAGES`.
+
     Raises:
         InvalidArgumentError: `since` is later than `until`, or no point in time; an unknown column; a wrong predicate.
         NotSupportedError: the rows don't say which commit brought them, and nothing was logged.
         NotFoundError: commits of the range were archived, or the cleaner has removed their files.
     """
+    meta, table = snapshot.meta, snapshot.table
     if images not in IMAGES:
-        raise InvalidArgumentError(f"images={images!r}: it is 'json' or 'struct'", table=meta.storage.root)
+        raise InvalidArgumentError(f"images={images!r}: it is 'json' or 'struct'", table=table)
     logged = meta.config.cdc_enabled
     if not logged and not meta.config.populate_meta_fields:
         raise NotSupportedError(
-            "the table has no meta fields and logs no changes, so pudi can't find them", table=meta.storage.root
+            "the table has no meta fields and logs no changes, so pudi can't find them", table=table
         )
-    timeline = meta.store.load()
-    low, high = (completion_of(timeline, time) for time in bounds_of(meta, since, until))
-    _refuse_archived(meta, timeline, low)
-    end = timeline if high is None else timeline.completed_until(high)
+    low, high = (completion_of(snapshot.timeline, time) for time in bounds_of(meta, since, until))
+    _refuse_archived(snapshot, low)
+    end = seen_until(snapshot, high)
     if until is not None and low is None:
-        warn_before_first(meta, timeline, end, "until", until)
-    chosen = [i for i in meta.commits_by_completion(end) if low is None or end.order(i) > low]
-    columns_then = schema_at(meta, end, timeline)
+        warn_before_first(end, "until", until)
+    span = CommitSpan([i for i in end.commits if low is None or end.seen.order(i) > low], low, high)
+    columns_then = columns_seen(end)
     schema = with_meta_fields(columns_then) if meta.config.populate_meta_fields else columns_then
     whole = change_schema(schema, typed=images == "struct")
     mode = LoggingMode(meta.config.cdc_logging_mode.upper())
     plan = ChangePlan(
-        table=meta.storage.root,
+        table=table,
         schema=schema,
         mode=mode,
         typed=images == "struct",
-        meta_fields=meta_fields,
-        columns=_columns(columns, whole, meta.storage.root),
-        where=None if where is None else bind_where(where, whole, meta.storage.root),
-        merging=merging_of_changes(TableSnapshot(meta, timeline).seeing(end)),
-        history=read_history(TableSnapshot(meta, timeline).seeing(end)),
+        meta_fields=selection.meta_fields,
+        columns=_columns(selection.columns, whole, table),
+        where=None if selection.where is None else bind_where(selection.where, whole, table),
+        merging=merging_of_changes(end),
+        history=read_history(end),
         keys=meta.virtual_keys,
         logged=logged,
-        commits=len(chosen),
+        commits=len(span.commits),
         timeline=TimelinePlace.of(meta.store),
     )
     with naming_retained(meta.store):
-        splits = SplitFinder(meta, timeline, end, chosen, mode, low, high).splits()
+        splits = SplitFinder(end, span, mode).splits()
     compared = next((split for split in splits if split.case is ChangeCase.COMPARED), None)
     if compared is not None and not meta.config.populate_meta_fields:
         raise NotSupportedError(
             f"commit {compared.instant} logged no changes, and rows without meta fields don't say what it wrote",
-            table=meta.storage.root,
+            table=table,
         )
     return ChangeFeed(meta, replace(plan, splits=splits))
 
@@ -178,20 +193,19 @@ def _columns(wanted: Sequence[str] | None, whole: pa.Schema, table: str) -> tupl
     return names
 
 
-def _refuse_archived(meta: MetaClient, timeline: Timeline, low: str | None) -> None:
+def _refuse_archived(snapshot: TableSnapshot, low: str | None) -> None:
     """Refuse a range with archived commits: their files may be cleaned, and Hudi reads none of them either."""
-    if not timeline.instants or not meta.store.has_history():
+    if not reaches_archive(snapshot, low):
         return
-    earliest, oldest = day_of(timeline, low), timeline.start
-    if earliest is not None and oldest is not None and earliest >= oldest:
-        return
-    archived = [i for i in meta.store.archived(earliest) if i.is_write and timeline.commit(i.requested) is None]
+    timeline = snapshot.timeline
+    found = snapshot.meta.store.archived(day_of(timeline, low))
+    archived = [i for i in found if i.is_write and timeline.commit(i.requested) is None]
     gone = [i for i in archived if low is None or timeline.order(i) > low]
     if gone:
         last = max(timeline.order(i) for i in gone)
         raise NotFoundError(
             f"commit {gone[-1].requested} of the range is archived, and what it changed can't be read any more; read "
             f"changes since {last} or later, or the table as it is",
-            table=meta.storage.root,
+            table=snapshot.table,
             instant=gone[-1].requested,
         )

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename
 
-from pudi.client import MetaClient
-from pudi.client.lost_instants import refuse_losses
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import TableSnapshot
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
 from pudi.format import CommitMetadata, FileGroupId, LogFileName, WriteStat, parse_data_file
 from pudi.format.change_data import LoggingMode
 from pudi.plan.changes import ChangeCase, ChangeSplit
-from pudi.timeline import NO_COMMIT, Instant, Timeline
+from pudi.scan.moments import CommitSpan
+from pudi.timeline import NO_COMMIT, Instant
 
 NO_CHANGES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT", "ALTER_SCHEMA", "BUCKET_RESCALE"})
 """Operations of commits that change no records. Hudi lists those that do (WriteOperationType.yieldChanges), and forgets
@@ -27,23 +26,15 @@ _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
 class SplitFinder:
     """Finds the splits of a range of commits.
 
-    Args:
-        meta: the table.
-        timeline: its whole timeline.
-        end: the part of it up to the end of the range.
-        chosen: the commits of the range, in order of completion.
+    Attributes:
+        snapshot: the table at the end of the range.
+        span: the commits of the range, in order of completion.
         mode: what CDC files hold.
-        after: completion time after which the range begins; None for the first instant.
-        until: completion time at which it ends; None where it doesn't.
     """
 
-    meta: MetaClient
-    timeline: Timeline
-    end: Timeline
-    chosen: Sequence[Instant]
+    snapshot: TableSnapshot
+    span: CommitSpan
     mode: LoggingMode
-    after: str | None = None
-    until: str | None = None
 
     def splits(self) -> tuple[ChangeSplit, ...]:
         """Return the splits, by commit in order of completion, replaced file groups first.
@@ -52,17 +43,17 @@ class SplitFinder:
             NotFoundError: the cleaner has removed files that say what a commit changed.
             CorruptError: a commit can't be read, or was lost.
         """
-        meta = self.meta
-        later = [i for i in self.timeline.commits if self.after is None or self.timeline.order(i) > self.after]
-        refuse_losses(TableSnapshot(meta, self.timeline), later, after=self.after, until=self.until)
-        changes = [(i, written) for i, written in self._read(self.chosen) if written.operation_type not in NO_CHANGES]
+        self.span.refuse_losses(self.snapshot)
+        changes = [
+            (i, written) for i, written in self._read(self.span.commits) if written.operation_type not in NO_CHANGES
+        ]
         partitions = sorted({p for _, written in changes for p in written.partitions})
         if not partitions:
             return ()
         past = self._past(partitions)
         found: list[ChangeSplit] = []
         seen: set[str] = set()
-        before = iter(meta.commits_by_completion(self.end))
+        before = iter(self.snapshot.commits)
         for instant, written in changes:
             seen.update(i.requested for i in _until(before, instant))
             completed = frozenset(seen - {instant.requested})
@@ -72,26 +63,26 @@ class SplitFinder:
 
     def _read(self, instants: Sequence[Instant]) -> Iterator[tuple[Instant, CommitMetadata]]:
         for instant in instants:
-            yield instant, self.meta.store.read_commit_metadata(instant)
+            yield instant, self.snapshot.meta.store.read_commit_metadata(instant)
 
     def _past(self, partitions: Sequence[str]) -> PastSlices:
-        listing = self.meta.listing(self.timeline)
+        listing = self.snapshot.listing()
         listed = listing.files_of(partitions)
         wanted = set(partitions)
         stats = [
             stat
-            for _, written in self._read(self.meta.commits_by_completion(self.end))
+            for _, written in self._read(self.snapshot.commits)
             for partition, stats in written.partition_to_write_stats.items()
             if partition in wanted
             for stat in stats
         ]
-        return PastSlices.of(self.timeline, listed, stats, self._archived, states=listing.states_sizes)
+        return PastSlices.of(self.snapshot.timeline, listed, stats, self._archived, states=listing.states_sizes)
 
     def _archived(self, requested: str) -> str | None:
-        start = self.timeline.start
-        if start is None or requested >= start or self.timeline.is_pending(requested):
+        timeline, store = self.snapshot.timeline, self.snapshot.meta.store
+        if timeline.start is None or requested >= timeline.start or timeline.is_pending(requested):
             return None
-        return next((i.completion or requested for i in self.meta.store.archived() if i.requested == requested), None)
+        return next((i.completion or requested for i in store.archived() if i.requested == requested), None)
 
     def _sized(self, splits: Sequence[ChangeSplit], past: PastSlices) -> Iterator[ChangeSplit]:
         """Yield splits whose log files have the sizes that commits state."""
@@ -100,7 +91,7 @@ class SplitFinder:
             return
         slices = [each.before for each in splits if each.before is not None]
         logs = [*(log for each in slices for log in each.logs), *(log for each in splits for log in each.logs)]
-        sizes = stated_sizes(self.meta.store, self.timeline, logs)
+        sizes = stated_sizes(self.snapshot.meta.store, self.snapshot.timeline, logs)
         for each in splits:
             before = None if each.before is None else each.before.with_stated(sizes)
             yield replace(
@@ -184,10 +175,10 @@ def _below(path: str, group: FileGroupId, instant: Instant) -> str:
     """Return the path of a CDC file; a commit may name only files of the partition and file group."""
     partition, _, name = path.rpartition("/")
     parsed = parse_data_file(name)
-    if partition == group[0] and isinstance(parsed, LogFileName) and parsed.cdc and parsed.file_id == group[1]:
+    if isinstance(parsed, LogFileName) and parsed.cdc and (partition, parsed.file_id) == group:
         return path
     raise CorruptError(
-        f"the commit names {path!r} as a CDC file of file group {group[1]!r} in partition {group[0]!r}, where it "
-        "can't be",
+        f"the commit names {path!r} as a CDC file of file group {group.file_id!r} in partition "
+        f"{group.partition!r}, where it can't be",
         instant=instant.requested,
     )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from pudi.client import MetaClient
-from pudi.config import Options, ReadOptions, metadata_switched_off
+from pudi.client import MetaClient, TableSnapshot
+from pudi.config import ReadOptions, metadata_switched_off
 from pudi.context.lazy import lazy_module
 from pudi.errors import PudiError
-from pudi.expr import leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
 from pudi.format.metadata_partitions import FILES
@@ -19,14 +18,11 @@ from pudi.indexes.kind import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
 from pudi.schema import unwritable_columns
-from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
     from pudi.indexes import registry
-    from pudi.services import clustering_gain
 else:
     registry = lazy_module("pudi.indexes.registry")
-    clustering_gain = lazy_module("pudi.services.clustering_gain")
 
 _log = logging.getLogger("pudi.scan")
 
@@ -38,21 +34,17 @@ class Skipper:
     A metadata table that can't be read, or hasn't kept up, is said in the log; then it finds nothing out.
 
     Args:
-        meta: the table.
-        timeline: its timeline, as the scan sees it.
-        seen: the part of it that the scan reads.
+        snapshot: the table, as the scan sees it.
         newest: whether that is the table's newest state, which the metadata table's indexes describe.
     """
 
-    meta: MetaClient
-    timeline: Timeline
-    seen: Timeline
+    snapshot: TableSnapshot
     newest: bool = False
 
     def open(self, plan: ReadPlan) -> MetadataTable | None:
         """The metadata table; None where it's of no use."""
         try:
-            return self.meta.metadata_table(self.timeline)
+            return self.snapshot.metadata_table()
         except PudiError as error:
             _warn(plan, error)
             return None
@@ -60,7 +52,7 @@ class Skipper:
     def places(self, plan: ReadPlan, table: MetadataTable) -> LookupResult | None:
         """Return the places of the records that a plan asks for by key or indexed value; None if they aren't known."""
         try:
-            if plan.narrowed is None or not self.newest or not table.is_known_to(self.timeline):
+            if plan.narrowed is None or not self.newest or not table.is_known_to(self.snapshot.timeline):
                 return None
             read = self._read(table)
             return next((found for kind in registry.KINDS if (found := kind.locate(read, plan)) is not None), None)
@@ -82,24 +74,23 @@ class Skipper:
         return plan
 
     def _read(self, table: MetadataTable) -> IndexRead:
-        millis = (name.split(".")[0] for name in unwritable_columns(self.meta.schema_json(self.seen)))
+        meta = self.snapshot.meta
+        millis = (name.split(".")[0] for name in unwritable_columns(self.snapshot.schema.avro))
         # Hudi's statistics of columns that files leave out are about the nulls that some files have in their place
-        return IndexRead(self.meta, table, frozenset(millis) | frozenset(self.meta.path_columns))
+        return IndexRead(meta, table, frozenset(millis) | frozenset(meta.path_columns))
 
 
 def _warn(plan: ReadPlan, error: PudiError) -> None:
     _log.warning("data skipping is off for %s, since its metadata table can't be used: %s", plan.table, error)
 
 
-def skipper(
-    meta: MetaClient, timeline: Timeline, seen: Timeline, options: Options, *, newest: bool = False
-) -> Skipper | None:
+def skipper(snapshot: TableSnapshot, *, newest: bool = False) -> Skipper | None:
     """Return the pruning step; None if the table has no usable index or the user disabled it."""
-    if not set(meta.config.metadata_partitions) - {FILES}:
+    if not set(snapshot.config.metadata_partitions) - {FILES}:
         return None
-    if metadata_switched_off(options) or not options[ReadOptions.data_skipping]:
+    if metadata_switched_off(snapshot.options) or not snapshot.options[ReadOptions.data_skipping]:
         return None
-    return Skipper(meta, timeline, seen, newest)
+    return Skipper(snapshot, newest)
 
 
 Groups = Collection[FileGroupId]
@@ -128,13 +119,11 @@ class Planner:
         meta: the table.
         slices: lists its slices.
         skipper: asks its indexes; None where there are none that help.
-        seen: the part of its timeline that a snapshot sees; None for other scans.
     """
 
     meta: MetaClient
     slices: Slices
     skipper: Skipper | None = None
-    seen: Timeline | None = None
 
     def plan(self, plan: ReadPlan) -> ReadPlan:
         """The plan with its slices.
@@ -169,28 +158,6 @@ class Planner:
         whole = plan.with_slices(self.slices(), self.meta.keys)
         left = (planned.found_by, len(whole.slices) - len(planned.slices), len(whole.slices))
         return replace(planned, pruned=whole.pruned, skipped=(left,))
-
-    def gain(self, plan: ReadPlan) -> Iterator[str]:
-        """Yield what the last clustering gained for the filter of a plan, as a line of `explain`, if that is known.
-
-        Args:
-            plan: the plan without slices.
-        """
-        where, meta = plan.narrowed, self.meta
-        done = None if where is None or self.seen is None else clustering_gain.last_clustering(meta, self.seen)
-        if done is None:
-            return
-        assert where is not None
-        assert self.seen is not None
-        filtered = {".".join(column.path): column.type for column in leaf_columns(where)}
-        types = {name: kind for name, kind in filtered.items() if kind is not None and "." not in name}
-        sides = [(plan.with_slices(each, meta.keys).slices, len(each)) for each in (done.after, done.before)]
-        stats = clustering_gain.LayoutStats.of(meta, self.seen, types, [each for side, _ in sides for each in side])
-        kept = [None if stats is None else stats.kept(where, side) if side else 0 for side, _ in sides]
-        if None not in kept:
-            by = f" by {', '.join(done.columns)}" if done.columns else ""
-            kept_of = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
-            yield f"clustering  {done.instant}{by}: the filter keeps {kept_of[0]} of its files, {kept_of[1]} before it"
 
     def _found(self, plan: ReadPlan, table: MetadataTable, index: str, groups: Groups) -> ReadPlan | None:
         """The plan over the file groups that an index named; None where one of them isn't there."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config.arguments import path_given
 from pudi.context import Storage
 from pudi.context.lazy import lazy_module
@@ -32,14 +32,16 @@ from pudi.scan.planning import Planner
 from pudi.schema.spark_types import quote
 from pudi.storage import canonical_root, open_storage, temporary_errors, temporary_file
 from pudi.task import SliceReader
-from pudi.timeline import TimelinePlace
+from pudi.timeline import TimelinePlace, TimelineStore
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
     from pudi.engine.spark import reader as spark_reader
+    from pudi.scan import clustering_gain
 else:
+    clustering_gain = lazy_module("pudi.scan.clustering_gain")
     spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
@@ -117,11 +119,11 @@ def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
     return (first, *inner)
 
 
-def stream_naming_retained(meta: MetaClient, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
+def stream_naming_retained(store: TimelineStore, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return a stream whose errors are those of `naming_retained`."""
 
     def read() -> Iterator[pa.RecordBatch]:
-        with closing(batches), naming_retained(meta.store):
+        with closing(batches), naming_retained(store):
             yield from batches
 
     return pa.RecordBatchReader.from_batches(batches.schema, read())
@@ -274,38 +276,50 @@ def export(
     coming = iter(batches)
     first = next(coming, None)
     while first is not None or not files:
-        written, first = _write(storage, f"part-{files:05}.{format}", first, coming, schema, format)
+        written, first = _Files(storage, schema, format).write(f"part-{files:05}.{format}", first, coming)
         rows, files = rows + written, files + 1
     storage.create(SUCCESS, b"", durable=True)
     return Exported(rows, files)
 
 
-def _write(
-    storage: Storage,
-    name: str,
-    first: pa.RecordBatch | None,
-    coming: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    format: str,
-) -> tuple[int, pa.RecordBatch | None]:
-    """Write one file; returns its rows, and the batch that the next one begins with."""
-    rows = size = 0
-    batch = first
-    with temporary_file(None) as file, temporary_errors(None):
-        try:
-            with _FORMATS[format](pa.PythonFile(file, "w") if format != "json" else file, schema) as writer:
-                while batch is not None and size < _ROUGHLY:
-                    (writer.write if format == "orc" else writer.write_batch)(
-                        pa.Table.from_batches([batch], schema) if format == "orc" else batch
-                    )
-                    rows, size = rows + batch.num_rows, size + batch.nbytes
-                    batch = next(iter(coming), None)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise SchemaError(f"the columns can't be written as {format}: {error}", table=storage.root) from error
-        file.flush()
-        file.seek(0)
-        storage.create(name, file.read(), durable=True)
-    return rows, batch
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of an export.
+
+    Attributes:
+        storage: their folder.
+        schema: their columns.
+        format: one of `_FORMATS`.
+    """
+
+    storage: Storage
+    schema: pa.Schema
+    format: str
+
+    def write(
+        self, name: str, first: pa.RecordBatch | None, coming: Iterable[pa.RecordBatch]
+    ) -> tuple[int, pa.RecordBatch | None]:
+        """Write one file; returns its rows, and the batch that the next one begins with."""
+        rows = size = 0
+        batch, is_orc = first, self.format == "orc"
+        with temporary_file(None) as file, temporary_errors(None):
+            try:
+                sink = pa.PythonFile(file, "w") if self.format != "json" else file
+                with _FORMATS[self.format](sink, self.schema) as writer:
+                    while batch is not None and size < _ROUGHLY:
+                        (writer.write if is_orc else writer.write_batch)(
+                            pa.Table.from_batches([batch], self.schema) if is_orc else batch
+                        )
+                        rows, size = rows + batch.num_rows, size + batch.nbytes
+                        batch = next(iter(coming), None)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaError(
+                    f"the columns can't be written as {self.format}: {error}", table=self.storage.root
+                ) from error
+            file.flush()
+            file.seek(0)
+            self.storage.create(name, file.read(), durable=True)
+        return rows, batch
 
 
 @dataclass(slots=True)
@@ -315,12 +329,17 @@ class Scan(LazyRows):
     The snapshot is fixed when the scan is created; later commits don't change it. Nothing is read until it's requested.
     """
 
-    _meta: MetaClient
+    _snapshot: TableSnapshot
     _plan: ReadPlan
     _planner: Planner
     _instant: str | None
     _fields: Fields | None = None
+    _is_state: bool = field(default=False, repr=False)
     _planned: ReadPlan | None = field(default=None, repr=False)
+
+    @property
+    def _meta(self) -> MetaClient:
+        return self._snapshot.meta
 
     @property
     def schema(self) -> pa.Schema:
@@ -367,7 +386,7 @@ class Scan(LazyRows):
             CorruptError: a file can't be read.
             NotFoundError: a file is gone, cleaned since the scan was made.
         """
-        batches = stream_naming_retained(self._meta, read_batches(self._meta.storage, self.plan))
+        batches = stream_naming_retained(self._meta.store, read_batches(self._meta.storage, self.plan))
         fields = self._fields
         if fields is None:
             return batches
@@ -434,7 +453,7 @@ class Scan(LazyRows):
             f"files       {len(plan.slices)} of {len(plan.slices) + skipped + plan.pruned} "
             f"({plan.pruned} pruned by partition)",
             *(f"index       {name} kept {of - count} of {of}" for name, count, of in plan.skipped),
-            *self._planner.gain(self._plan),
+            *(clustering_gain.describe_gain(self._snapshot, self._plan) if self._is_state else ()),
             f"row groups  {kept} of {total} ({total - kept} pruned by statistics)",
             f"log files   {sum(len(s.logs) for s in plan.slices)}",
             f"bytes       {sum(s.size for s in plan.slices)}",

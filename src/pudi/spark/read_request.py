@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import FormatOptions, Option, names_in, spelled
 from pudi.config.arguments import path_given, text_given
 from pudi.config.option import given_text
 from pudi.errors import InvalidArgumentError, NotSupportedError, naming
-from pudi.scan.feed import BatchLimits, newest_offset
+from pudi.scan.change_batches import BatchLimits, newest_offset
 from pudi.spark.job import FORMATS
 from pudi.spark.streaming.batches import ChangedRows, ChangesRequest
 from pudi.table import Table
@@ -101,7 +101,7 @@ class ReadRequest:
         table, view = self.table, self.view
         wanted = self.columns if columns is None else columns
         if view.query == "incremental":
-            begin = newest_offset(self.meta) if view.begin is None else view.begin
+            begin = newest_offset(TableSnapshot.load(self.meta)) if view.begin is None else view.begin
             return replace(self.changes, columns=wanted).scan_from(table, begin, view.end)
         optimized = view.query == "read_optimized" or (view.query == "snapshot" and view.as_read_optimized)
         meta = self.meta_fields

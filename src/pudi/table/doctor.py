@@ -17,7 +17,7 @@ from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata_write.client import open_metadata
-from pudi.services.clustering_gain import LayoutStats, last_clustering
+from pudi.scan.clustering_gain import LayoutStats, last_clustering
 from pudi.services.orphans import find_orphans
 from pudi.table.access import readers
 from pudi.table.check import is_data_file
@@ -174,14 +174,14 @@ def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> F
 
 
 def _clustering(snapshot: TableSnapshot, slices: Sequence[FileSlice]) -> ClusteringFacts | None:
-    done = last_clustering(snapshot.meta, snapshot.timeline)
+    done = last_clustering(snapshot)
     if done is None:
         return None
     schema = snapshot.schema.columns
     types = {name: schema.field(name).type for name in done.columns if name in schema.names}
     sides = (done.before, done.after, tuple(slices))
     files = [each for side in sides for each in side]
-    stats = LayoutStats.of(snapshot.meta, snapshot.timeline, types, files) if types else None
+    stats = LayoutStats.of(snapshot, types, files) if types else None
     overlaps = [
         Overlap(name, *(None if stats is None else stats.overlap(side, name) for side in sides))
         for name in done.columns

@@ -14,10 +14,9 @@ from posixpath import basename
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.find_index import find_index
 from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.rollback import dead_writes, repair
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
@@ -27,6 +26,7 @@ from pudi.expr import bind_where, columns, evaluate
 from pudi.filegroup import BaseFile, LogFile, StorageListing, virtual_keys
 from pudi.format import CDC_SUFFIX, METADATA_DIR, LogFileName, parse_data_file
 from pudi.indexes.checking import CheckRun, in_portions
+from pudi.plan import Selection
 from pudi.record import KeyGenerator
 from pudi.scan import snapshot_scan
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields, without_meta_fields
@@ -303,7 +303,7 @@ class _Forgetting:
         once = joined_arrays([pa.array([], pa.string()), *(each.matching for each in found)]).unique()
         matching, others, current = [once.slice(0, 0)], [once.slice(0, 0)], 0
         read = sorted(used) if virtual else list(dict.fromkeys([*names, PARTITION_PATH]))
-        for batch in snapshot_scan(meta, read, None, None, meta_fields=True).to_batches():
+        for batch in snapshot_scan(TableSnapshot.load(meta), Selection(read)).to_batches():
             rows = pa.table(batch)
             if virtual:
                 found_keys, paths = virtual_keys(rows, meta.keys), meta.keys.partition_paths(rows)

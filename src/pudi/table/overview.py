@@ -17,6 +17,7 @@ from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.compactions import compaction_plan
 from pudi.format import Action, CommitMetadata, State
 from pudi.format.plans import decode_clustering_plan
+from pudi.plan import Selection
 from pudi.scan import snapshot_scan
 from pudi.table.base import VerbGroup
 from pudi.table.verbs import engine_of
@@ -186,7 +187,8 @@ class InspectionVerbs(InstantVerbs):
             CorruptError: a file can't be read.
         """
         options = resolve(self._options)
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, options=options, limit=n).to_arrow()
+        selection = Selection(columns, where, meta_fields, limit=n)
+        return snapshot_scan(TableSnapshot.load(self._meta, options), selection, as_of=as_of).to_arrow()
 
     def history(self, limit: int | None = None, *, archived: bool = False) -> list[history_verb.HistoryEntry]:
         """Return what happened to the table: its instants, newest first, pending ones too.

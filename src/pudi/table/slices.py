@@ -18,6 +18,7 @@ from pudi.format import BaseFileName, LogFileName, parse_data_file
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import stats_of_records
 from pudi.metadata.keys import column_stats_keys
+from pudi.plan import Selection
 from pudi.scan import snapshot_scan
 from pudi.schema import COMMIT_TIME
 from pudi.services.clean_plan import Holder, SliceHolders
@@ -138,7 +139,7 @@ def list_files(
     if everything:
         found = list(_all_slices(snapshot, wanted))
     elif as_of is not None:
-        slices = snapshot_scan(snapshot.meta, None, None, as_of, meta_fields=True).plan.slices
+        slices = snapshot_scan(snapshot, Selection(), as_of=as_of).plan.slices
         chosen = [each for each in slices if wanted is None or each.partition in wanted]
         now = _all_slices(snapshot, sorted({each.partition for each in chosen}))
         latest = {_key(each): each for each in now}

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.client import CommitResult, MetaClient
+from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.find_index import check_index
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.config.arguments import map_given, path_given, texts_given
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
-from pudi.plan import Operation
+from pudi.plan import Operation, Selection
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
 from pudi.table.base import OpenTable, VerbGroup
 from pudi.table.catalogs import CatalogVerbs, root_of
@@ -280,7 +279,9 @@ class Table(
         """
         resolved = resolve(self._options, table=self.path)
         side = None if keys is None else small_side(keys, self.path)
-        return snapshot_scan(self._meta, columns, where, as_of, meta_fields, read_optimized, resolved, limit, side)
+        snapshot = TableSnapshot.load(self._meta, resolved)
+        selection = Selection(columns, where, meta_fields, limit, side)
+        return snapshot_scan(snapshot, selection, as_of=as_of, read_optimized=read_optimized)
 
     def changes(
         self,
@@ -315,13 +316,14 @@ class Table(
             NotSupportedError: rows that don't say which commit brought them.
             NotFoundError: the cleaner has removed files of the range; with `cdc`, commits of it were archived.
         """
+        selection = Selection(columns, where, meta_fields)
         if format == "cdc":
-            return change_feed(self._meta, since, until, columns, where, meta_fields, images)
+            return change_feed(self._snapshot(), selection, since, until, images)
         if images != "json":
             raise InvalidArgumentError("images= is about format='cdc'", table=self.path)
         if format != "latest":
             raise InvalidArgumentError(f"format={format!r}: it is 'latest' or 'cdc'", table=self.path)
-        return changes_scan(self._meta, since, until, columns, where, meta_fields, resolve(self._options))
+        return changes_scan(TableSnapshot.load(self._meta, resolve(self._options)), selection, since, until)
 
     def write(
         self,

@@ -21,7 +21,7 @@ from pudi.config import Options, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
-from pudi.plan import MergeUpsert, Operation, ReadPlan, plan_read
+from pudi.plan import MergeUpsert, Operation, ReadableTable, ReadPlan, Selection, plan_read
 from pudi.plan.change import bind_assignments, bind_one
 from pudi.plan.merge_into import (
     SOURCE,
@@ -258,16 +258,15 @@ class _Binder:
         for clause in clauses:
             bound[clause.sides].append(self._clause(clause, on))
         meta, generates = self._meta, self._meta.keys.generates
-        read = plan_read(
+        table = ReadableTable(
             self._root,
             self._table,
-            wanted=(RECORD_KEY, *self._table.names) if generates else None,  # only it says which record a row is
-            where=None,
-            meta_fields=False,
             populated=meta.merges_on_read or generates,  # log files are merged by record key
             history=read_history(TableSnapshot(meta, timeline)),
             merging=merging_of(TableSnapshot(meta, timeline)),
         )
+        names = (RECORD_KEY, *self._table.names) if generates else None  # only the key says which record a row is
+        read = plan_read(table, Selection(names, meta_fields=False))
         read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
         matched, not_matched, unsourced = map(tuple, bound.values())
         return MergeJoin(

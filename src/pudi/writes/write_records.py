@@ -15,7 +15,7 @@ from pudi.commit.retry import Retries
 from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
-from pudi.plan import Append, Change, FileTask, Operation, WritePlan, plan_read
+from pudi.plan import Append, Change, FileTask, Operation, ReadableTable, Selection, WritePlan, plan_read
 from pudi.plan.change import bind_assignments
 from pudi.task import Engine
 from pudi.writes.place_records import latest_slices, place_by_key
@@ -111,16 +111,9 @@ def _place(write: WriteAttempt, records: Any, values: Mapping[str, object] | Non
     """Choose the file slices that may hold matching records."""
     meta, timeline, root = write.meta, write.timeline, write.table
     config, schema = meta.config, meta.schema(timeline)
-    read = plan_read(
-        root,
-        schema,
-        wanted=(),
-        where=where,
-        meta_fields=True,
-        populated=True,
-        history=write.history,
-        merging=merging_of(TableSnapshot(meta, timeline)),
-    )
+    merging = merging_of(TableSnapshot(meta, timeline))
+    table = ReadableTable(root, schema, populated=True, history=write.history, merging=merging)
+    read = plan_read(table, Selection((), where))
     fixed = (*config.record_key_fields, *config.partition_fields)
     bound = None if values is None else bind_assignments(values, schema, schema, root, fixed)
     with write.report.phase("list"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.expr import ColumnBounds, prune
-from pudi.plan import plan_read
+from pudi.plan import ReadableTable, Selection, plan_read
 from pudi.plan.read import ReadPlan
 from pudi.record import KeyGenerator
 
@@ -61,7 +61,9 @@ def told(path: str, keys: KeyGenerator) -> dict[str, ColumnBounds]:
 
 
 def read(where: str) -> ReadPlan:
-    return plan_read("t", SCHEMA, wanted=None, where=where, meta_fields=False, populated=True, history=None)
+    return plan_read(
+        ReadableTable("t", SCHEMA, populated=True, history=None), Selection(where=where, meta_fields=False)
+    )
 
 
 INTEGERS = st.sampled_from([-3, 0, 5, 40_000, 2**31 - 1, -(2**31), 2**40, 2**63 - 1])

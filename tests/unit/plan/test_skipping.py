@@ -24,7 +24,7 @@ from pudi.metadata import (
     log_file_stats,
     stats_of_files,
 )
-from pudi.plan import IndexSource, Merging, ReadPlan, plan_read, skip_slices
+from pudi.plan import IndexSource, Merging, ReadableTable, ReadPlan, Selection, plan_read, skip_slices
 
 INSTANT = "20260101000000000"
 
@@ -72,9 +72,8 @@ class Index:
 
 
 def plan(where: str, slices: Sequence[FileSlice], schema: pa.Schema, **more: Any) -> ReadPlan:
-    made = plan_read(
-        "t", schema, wanted=None, where=where, meta_fields=False, populated=False, **{"history": None, **more}
-    )
+    table = ReadableTable("t", schema, populated=False, **{"history": None, **more})
+    made = plan_read(table, Selection(where=where, meta_fields=False))
     return replace(made, slices=tuple(slices))
 
 

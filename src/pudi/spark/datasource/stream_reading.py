@@ -12,7 +12,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pudi.client import TableSnapshot
 from pudi.config import FormatOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.scan.feed import NO_LIMITS, BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
+from pudi.scan.change_batches import (
+    NO_LIMITS,
+    BatchLimits,
+    ChangeBatch,
+    newest_offset,
+    next_batch,
+    refuse_other_history,
+)
 from pudi.spark.datasource.catalog import options_of
 from pudi.spark.datasource.reading import part_reads, scan_as
 from pudi.spark.read_request import ReadRequest
@@ -63,15 +70,16 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Read no further than what the table has now."""
-        self._target = newest_offset(self._meta)
+        self._target = newest_offset(TableSnapshot.load(self._meta))
 
     def latestOffset(self, start: dict[str, str] | None = None, limit: Any = None) -> dict[str, str]:  # noqa: N802
         """The end of the next batch; before Spark 4.2, which doesn't say where it begins, that of the table."""
         self._meta = self._meta.reopen(self._request.options)
+        snapshot = TableSnapshot.load(self._meta)
         if start is None:
-            return self._offset(newest_offset(self._meta))
+            return self._offset(newest_offset(snapshot))
         since = self._time(start)
-        while (batch := next_batch(self._meta, since, _limits(limit), until=self._target)) is not None:
+        while (batch := next_batch(snapshot, since, _limits(limit), until=self._target)) is not None:
             if batch.brings_records:
                 return self._offset(batch.until)
             since = batch.until
@@ -79,7 +87,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
 
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         """The newest offset, for the query's progress."""
-        return self._offset(newest_offset(self._meta))
+        return self._offset(newest_offset(TableSnapshot.load(self._meta)))
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[Any]:
         """One for each file slice that holds changes of a batch.
@@ -92,7 +100,7 @@ class PudiStreamReader(*_BASES):  # type: ignore[misc]
         if since == until:
             return []
         if since != start_offset(self._meta, self._request.view.stream_start):  # else nothing has been read yet
-            refuse_other_history(self._meta, TableSnapshot.load(self._meta).timeline, since)
+            refuse_other_history(TableSnapshot.load(self._meta), since)
         batch = ChangeBatch(since, until, brings_records=True)
         found = self._changes.scan_what_is_left(self._request.table, self._meta, batch)
         if found is None:

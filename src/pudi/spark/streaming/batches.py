@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import CleanOptions
 from pudi.errors import NotFoundError, naming
 from pudi.scan import Scan
+from pudi.scan.change_batches import EARLIEST, ChangeBatch, newest_offset
 from pudi.scan.change_feed import ChangeFeed
-from pudi.scan.feed import EARLIEST, ChangeBatch, newest_offset
 from pudi.table import Table
 from pudi.timeline import parse_time
 
@@ -88,7 +88,7 @@ class ChangesRequest:
             _log.warning(
                 "table %s: changes after %s up to %s are gone: %s", table.path, batch.since, batch.until, error
             )
-        longer = replace(batch, until=newest_offset(meta))
+        longer = replace(batch, until=newest_offset(TableSnapshot.load(meta)))
         try:
             return self.scan(table, longer), longer
         except NotFoundError as error:
@@ -109,6 +109,6 @@ def start_offset(meta: MetaClient, since: str | datetime) -> str:
     if since == "earliest":
         return EARLIEST
     if since == "latest":
-        return newest_offset(meta)
+        return newest_offset(TableSnapshot.load(meta))
     with naming(None, meta.storage.root):
         return parse_time(since, meta.config.timezone, what="since")

@@ -18,7 +18,7 @@ from pudi.context import Background, Context, Storage
 from pudi.engine.spark.session import check_session
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError, TableExistsError
 from pudi.format import MaxBytes
-from pudi.scan.feed import BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
+from pudi.scan.change_batches import BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
 from pudi.spark.streaming.batches import ChangesRequest, start_offset
 from pudi.spark.streaming.progress import of_stream
 from pudi.storage import canonical_root, open_storage
@@ -264,12 +264,12 @@ class ChangeStream:
         last, done = self._checkpoint.last()
         offset = self._checkpoint.start
         if last is not None:
-            refuse_other_history(self._meta, TableSnapshot.load(self._meta).timeline, last.batch.until)
+            refuse_other_history(TableSnapshot.load(self._meta), last.batch.until)
             offset = last.batch.until if done else self._process(last, begun=True)
         number = 0 if last is None else last.number + 1
-        until = newest_offset(self._meta) if self._available_now else None
+        until = newest_offset(TableSnapshot.load(self._meta)) if self._available_now else None
         while not self._stopping.is_set():
-            batch = next_batch(self._meta, offset, self._limits, until=until, has_read=number > 0)
+            batch = next_batch(TableSnapshot.load(self._meta), offset, self._limits, until=until, has_read=number > 0)
             if batch is None:
                 if self._available_now:
                     return
@@ -369,7 +369,7 @@ def stream_changes(
     request = ChangesRequest(columns, where, format, meta_fields, fail_on_data_loss)
     table = Table(path, given, storage_options)
     meta = MetaClient.open(root, storage_options, given)
-    _ = request.scan_from(table, newest_offset(meta)).schema  # refuses what is wrong
+    _ = request.scan_from(table, newest_offset(TableSnapshot.load(meta))).schema  # refuses what is wrong
     stream = {"table": canonical_root(meta.storage.root), "format": format}
     folder = open_storage(checkpoint, storage_options)
     opened = Checkpoint.open(folder, meta.context, stream, start_offset(meta, since))

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, WriteStat
-from pudi.scan.ranges import cleaned_after, day_of
-from pudi.scan.sources import reaches_archive
+from pudi.scan.moments import cleaned_after, day_of, reaches_archive
 from pudi.timeline import Instant, Timeline
 
 EARLIEST = "0" * 14
@@ -71,14 +70,19 @@ class ChangeBatch:
     brings_records: bool
 
 
-def newest_offset(meta: MetaClient) -> str:
+def newest_offset(snapshot: TableSnapshot) -> str:
     """Return the offset that all commits that a reader sees now are at or before."""
-    timeline = meta.store.load()
+    timeline = snapshot.timeline
     return max((timeline.order(each) for each in visible_commits(timeline)), default=EARLIEST)
 
 
 def next_batch(
-    meta: MetaClient, since: str, limits: BatchLimits = NO_LIMITS, *, until: str | None = None, has_read: bool = False
+    snapshot: TableSnapshot,
+    since: str,
+    limits: BatchLimits = NO_LIMITS,
+    *,
+    until: str | None = None,
+    has_read: bool = False,
 ) -> ChangeBatch | None:
     """Return the next batch after an offset; None if no commit has completed since.
 
@@ -86,7 +90,7 @@ def next_batch(
     slices of that time may be gone, those of the newest commit are there, and hold the last version of each record.
 
     Args:
-        meta: the table.
+        snapshot: the table now.
         since: the offset that is reached.
         limits: how much a batch takes.
         until: the offset beyond which no batch goes; None for no such offset.
@@ -96,13 +100,13 @@ def next_batch(
         InvalidArgumentError: the table hasn't come to `since` yet, or begins after what was read: it was created again,
             or restored from a copy.
     """
-    timeline = meta.store.load()
+    meta, timeline = snapshot.meta, snapshot.timeline
     if has_read:
-        refuse_other_history(meta, timeline, since)
+        refuse_other_history(snapshot, since)
     else:
-        _refuse_ahead(meta, timeline, since)
+        _refuse_ahead(snapshot, since)
     is_first = set(since) == {"0"}
-    if not is_first and reaches_archive(meta, timeline, since):
+    if not is_first and reaches_archive(snapshot, since):
         timeline = timeline.with_archived(meta.store.archived(day_of(timeline, since)))
     new = [each for each in visible_commits(timeline) if timeline.order(each) > since]
     new = [each for each in new if until is None or timeline.order(each) <= until]
@@ -117,25 +121,25 @@ def next_batch(
     return ChangeBatch(since, timeline.order(taken[-1]), any(_brings_records(meta, each) for each in taken))
 
 
-def refuse_other_history(meta: MetaClient, timeline: Timeline, reached: str) -> None:
+def refuse_other_history(snapshot: TableSnapshot, reached: str) -> None:
     """Refuse an offset that a reader has reached if the table's history doesn't reach it, or begins after it.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table now.
         reached: the end of what was read.
 
     Raises:
         InvalidArgumentError: the table was created again since, or restored from a copy.
     """
-    _refuse_ahead(meta, timeline, reached)
+    _refuse_ahead(snapshot, reached)
+    timeline = snapshot.timeline
     undone = timeline.of(Action.ROLLBACK) or timeline.of(Action.RESTORE)  # may have removed what was read
     first = min((each.requested for each in timeline.commits), default=reached)  # also one that a savepoint keeps
-    if set(reached) != {"0"} and reached < first and not undone and not meta.store.has_history():
+    if set(reached) != {"0"} and reached < first and not undone and not snapshot.meta.store.has_history():
         raise InvalidArgumentError(
             f"the table was read up to {reached}, and its first commit is {first}: the table was "
             "created again since; begin again with a new checkpoint",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
 
 
@@ -167,12 +171,12 @@ def _brings_records(meta: MetaClient, instant: Instant) -> bool:
     return meta.store.read_commit_metadata(instant).operation_type not in SERVICE_OPERATIONS
 
 
-def _refuse_ahead(meta: MetaClient, timeline: Timeline, since: str) -> None:
-    newest = timeline.newest_time
+def _refuse_ahead(snapshot: TableSnapshot, since: str) -> None:
+    newest = snapshot.timeline.newest_time
     if set(since) == {"0"} or (newest is not None and since <= newest):
         return
     raise InvalidArgumentError(
         f"the offset {since} is later than anything on the table's timeline ({newest or 'it is empty'}): the table was "
         "created again or restored from a copy since; begin again with a new checkpoint",
-        table=meta.storage.root,
+        table=snapshot.table,
     )

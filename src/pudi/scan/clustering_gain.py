@@ -6,7 +6,7 @@ don't tell is left open.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import ClusteringOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError, PudiError
@@ -25,10 +25,10 @@ from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.format.plans import OPERATION, decode_clustering_plan
 from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
 from pudi.metadata.keys import column_prefix
+from pudi.plan import ReadPlan
 from pudi.plan.skipping import kept_by_ranges, slice_ranges
 from pudi.schema import unwritable_columns
 from pudi.schema.arrays import joined_arrays
-from pudi.timeline import Timeline
 
 _MOST_FOOTERS = 200
 """Maximum number of footers that are read for the statistics of a table without column statistics."""
@@ -57,14 +57,10 @@ class Clustered:
     after: tuple[FileSlice, ...]
 
 
-def last_clustering(meta: MetaClient, timeline: Timeline) -> Clustered | None:
-    """Return the clustering that completed last; None if the active timeline has none whose plan can be read.
-
-    Args:
-        meta: the table.
-        timeline: its timeline, up to the state that is asked about.
-    """
-    for instant in reversed(timeline.of(Action.REPLACECOMMIT)):
+def last_clustering(snapshot: TableSnapshot) -> Clustered | None:
+    """Return the clustering that a reader sees as the last; None if there is none whose plan can be read."""
+    meta = snapshot.meta
+    for instant in reversed(snapshot.seen.of(Action.REPLACECOMMIT)):
         planned = replace(instant, action=Action.CLUSTERING)
         try:
             written = meta.store.read_commit_metadata(instant)
@@ -84,6 +80,28 @@ def last_clustering(meta: MetaClient, timeline: Timeline) -> Clustered | None:
             tuple(each for each in map(_made, stats) if each.base is not None),
         )
     return None
+
+
+def describe_gain(snapshot: TableSnapshot, plan: ReadPlan) -> Iterator[str]:
+    """Yield what the last clustering gained for the filter of a plan, as a line of `explain`, if that is known.
+
+    Args:
+        snapshot: the table, as the scan sees it.
+        plan: the plan without slices.
+    """
+    where, keys = plan.narrowed, snapshot.meta.keys
+    done = None if where is None else last_clustering(snapshot)
+    if where is None or done is None:
+        return
+    filtered = {".".join(column.path): column.type for column in leaf_columns(where)}
+    types = {name: kind for name, kind in filtered.items() if kind is not None and "." not in name}
+    sides = [(plan.with_slices(each, keys).slices, len(each)) for each in (done.after, done.before)]
+    stats = LayoutStats.of(snapshot, types, [each for side, _ in sides for each in side])
+    kept = [None if stats is None else stats.kept(where, side) if side else 0 for side, _ in sides]
+    if None not in kept:
+        by = f" by {', '.join(done.columns)}" if done.columns else ""
+        kept_of = [f"{count} of {of}" for count, (_, of) in zip(kept, sides, strict=True)]
+        yield f"clustering  {done.instant}{by}: the filter keeps {kept_of[0]} of its files, {kept_of[1]} before it"
 
 
 def _slice_of(named: CompactionOperation) -> FileSlice:
@@ -118,21 +136,23 @@ class LayoutStats:
 
     @classmethod
     def of(
-        cls, meta: MetaClient, timeline: Timeline, types: Mapping[str, pa.DataType], slices: Sequence[FileSlice]
+        cls, snapshot: TableSnapshot, types: Mapping[str, pa.DataType], slices: Sequence[FileSlice]
     ) -> LayoutStats | None:
         """Read statistics; None if the metadata table has none, and there are too many footers.
 
         Args:
-            meta: the table.
-            timeline: its timeline.
+            snapshot: the table.
             types: the columns' types by name.
             slices: the slices whose footers may be read.
         """
-        millis = {name.partition(".")[0] for name in unwritable_columns(meta.schema_json(timeline))}
+        meta = snapshot.meta
+        millis = {name.partition(".")[0] for name in unwritable_columns(snapshot.schema.avro)}
         known = {name: kind for name, kind in types.items() if name not in millis}
         if COLUMN_STATS in meta.config.metadata_partitions:
             try:
-                records = meta.metadata_table(timeline).read(COLUMN_STATS, prefixes=[column_prefix(n) for n in known])
+                records = meta.metadata_table(snapshot.seen).read(
+                    COLUMN_STATS, prefixes=[column_prefix(n) for n in known]
+                )
             except PudiError:
                 return None
             return cls(stats_of_records(records), known)
