@@ -20,8 +20,9 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.commit.abort import abort
 from pudi.commit.lease import ServiceLease, lease, revert_to_requested
-from pudi.commit.rollback import abort, resume, roll_back
+from pudi.commit.rollback import resume, roll_back
 from pudi.commit.rollback_plan import plan_of_pending
 from pudi.commit.transaction import WriteTransaction
 from pudi.concurrency import Liveness
@@ -346,7 +347,7 @@ def test_a_rollback_that_died_at_its_end_leaves_nothing_to_hide(tmp_path: Path, 
     _, meta, _ = writer(str(source), fail_at=last, mode="crash", crash_after=True)
     with pytest.raises(SimulatedCrash):
         roll_back(meta, target)
-    with patch("pudi.commit.rollback._is_over", return_value=True):
+    with patch("pudi.commit.dead_writers._is_over", return_value=True):
         pudi.Table(source, options=EAGER).upsert(table([trip(1, 5)]))
     opened = pudi.Table(source)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 1
@@ -471,7 +472,7 @@ def test_what_is_written_while_its_rollback_ends_is_swept(root: str, kind: str, 
 
     with patch.object(TimelineStore, "complete", completes):
         roll_back(MetaClient.open(root, None, {}), target)
-    with patch("pudi.commit.rollback._is_over", return_value=True):
+    with patch("pudi.commit.dead_writers._is_over", return_value=True):
         pudi.Table(root, options=EAGER).upsert(table([trip(1, 5)]))
     opened = pudi.Table(root)
     assert {row["uuid"]: row["ts"] for row in opened.scan().to_arrow().to_pylist()}["k0000"] == 2
@@ -553,7 +554,7 @@ def test_what_comes_after_a_rollback_that_is_long_past_is_swept(root: str, versi
         meta.storage.put(path, bytes(meta.storage.read(found)))
         Markers(meta.storage, instant).create_missing([path])
         meta.storage.put(heartbeat_path(instant), b"")
-    with patch("pudi.commit.rollback._is_over", return_value=True):
+    with patch("pudi.commit.dead_writers._is_over", return_value=True):
         pudi.Table(root, options={**options, **EAGER, "hoodie.clean.automatic": "false"}).upsert(table([trip(1, 20)]))
     paths = {info.path for info in meta.storage.list()}
     assert [each in paths for each in late.values()] == [False, True]

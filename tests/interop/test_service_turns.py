@@ -13,7 +13,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
-from pudi.commit.rollback import repair
+from pudi.commit.dead_writers import repair_dead_writes
 from pudi.config import WriteOptions, resolve
 from pudi.context import Context
 from pudi.context.clock import ManualClock
@@ -301,7 +301,7 @@ class Turns:
         BaseHoodieTableServiceClient.runTableServicesInline begins a deletion before it knows whether any is due.
         """
         eager = WriteOptions.of(resolve({"hoodie.clean.failed.writes.policy": "EAGER"}))
-        repair(MetaClient.open(str(self.path), None, {}), eager)
+        repair_dead_writes(MetaClient.open(str(self.path), None, {}), eager)
 
     def round(self, by: str, units: list[str], verb: str) -> None:
         """Write, run what the other side planned, do the units, and compare all there is."""

@@ -15,7 +15,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.commit_hook import discard_metadata
-from pudi.commit.heartbeats import keep_alive, last_touched_ms, liveness_of
+from pudi.commit.liveness import keep_alive, last_touched_ms, liveness_of
 from pudi.commit.transaction import Transaction
 from pudi.concurrency import Heartbeat, Liveness
 from pudi.config import Options, WriteOptions

@@ -19,10 +19,10 @@ from pudi.client.result import CLEAN_UP, ActionReport
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import write_history
 from pudi.client.snapshot import TableSnapshot
+from pudi.commit.abort import abort
 from pudi.commit.commit_hook import complete_with_metadata
 from pudi.commit.conditions import CommitCondition
-from pudi.commit.heartbeats import keep_alive
-from pudi.commit.rollback import abort
+from pudi.commit.liveness import keep_alive
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, NotFoundError, RefusedError, TableExistsError

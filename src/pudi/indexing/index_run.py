@@ -19,8 +19,8 @@ from posixpath import basename
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
-from pudi.commit.heartbeats import keep_alive
-from pudi.commit.revert_build import complete_index, is_dead_building, revert_index_build
+from pudi.commit.liveness import keep_alive
+from pudi.commit.revert_index_build import complete_index, is_dead_building, revert_index_build
 from pudi.commit.transaction import begin_report
 from pudi.concurrency import Heartbeat
 from pudi.config import Options, WriteOptions

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pudi.client.inflight_builds import inflight_partitions, plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
-from pudi.commit.revert_build import is_dead_building, revert_index_build
-from pudi.commit.rollback import repair
+from pudi.commit.dead_writers import repair_dead_writes
+from pudi.commit.revert_index_build import is_dead_building, revert_index_build
 from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent, check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import INIT_INSTANT, METADATA_DIR, Action, State, heartbeat_path
@@ -309,7 +309,7 @@ def _check(meta: MetaClient, resolved: Options) -> None:
 def _with_metadata(meta: MetaClient, resolved: Options) -> None:
     """Create the metadata table if there is none, after a rollback of dead writers."""
     reconcile_metadata(meta, resolved)
-    repair(meta, WriteOptions.of(resolved))
+    repair_dead_writes(meta, WriteOptions.of(resolved))
     build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError(

@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
-from pudi.commit.following import Following, follow, plan_following
+from pudi.commit.abort import abort
+from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import is_available
-from pudi.commit.rollback import abort, refuse_pending_restore, repair, resume, roll_back
+from pudi.commit.metadata_rollback import MetadataRollbackPlan, plan_metadata_rollback, take_compactions_back
+from pudi.commit.rollback import resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
 from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing
@@ -83,11 +85,11 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
     if plan is not None and plan.action.is_planned:
         return _roll_back_plan(meta, options, plan)
 
-    def run(following: Following | None = None) -> RollbackResult:
+    def run(metadata_plan: MetadataRollbackPlan | None = None) -> RollbackResult:
         timeline = meta.store.load()
         commit = _newest(meta, options, timeline, instant)
-        if following is not None:
-            follow(meta, following)
+        if metadata_plan is not None:
+            take_compactions_back(meta, metadata_plan)
         else:  # others may have come in between
             _check_before(meta, timeline, commit)
         _abort_plans(meta, timeline, commit.requested)
@@ -96,14 +98,14 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
 
     with meta.lock:
         refuse_pending_restore(meta, meta.store.load())
-        timeline = repair(meta, WriteOptions.of(options))
+        timeline = repair_dead_writes(meta, WriteOptions.of(options))
         commit = _newest(meta, options, timeline, instant)
         _check_before(meta, timeline, commit)
         meta.reload()
         of_slices = meta.store.rules.logs_name_their_slice and commit.action is not meta.commit_action
-        following = None if of_slices else plan_following(meta, timeline, {instant})
-        if following is not None:
-            return run(following)
+        metadata_plan = None if of_slices else plan_metadata_rollback(meta, timeline, {instant})
+        if metadata_plan is not None:
+            return run(metadata_plan)
     return rebuild_around(meta, engine, options, run)
 
 
@@ -180,19 +182,19 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
     """
     _check(meta, engine, options)
 
-    def run(following: Following | None = None) -> RollbackResult:
+    def run(metadata_plan: MetadataRollbackPlan | None = None) -> RollbackResult:
         timeline = meta.store.load()
         pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
         if not pending:
             plan = _plan(meta, options, timeline, to or "")
-            if following is not None:
-                follow(meta, following)
+            if metadata_plan is not None:
+                take_compactions_back(meta, metadata_plan)
             _abort_plans(meta, timeline, plan.target)
             instant = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
         else:
             instant, plan = pending[0], _planned(meta, pending[0])
-            if following is not None:
-                follow(meta, following)
+            if metadata_plan is not None:
+                take_compactions_back(meta, metadata_plan)
         return _carry_out(meta, instant, plan)
 
     with meta.lock:
@@ -209,15 +211,15 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
         elif to is None:
             raise InvalidArgumentError("no restore is pending: say what to restore to", table=meta.storage.root)
         else:
-            timeline = repair(meta, WriteOptions.of(options))
+            timeline = repair_dead_writes(meta, WriteOptions.of(options))
             plan = _plan(meta, options, timeline, to)
         meta.reload()
         # in layout 1, a rollback's deltacommit would stay in the metadata table, whose rollback is taken off
         going = {each.commit_time for each in plan.instants}
         with_suffixes = meta.store.rules.services_have_suffixes
-        following = None if with_suffixes else plan_following(meta, timeline, going)
-        if following is not None:
-            return run(following)
+        metadata_plan = None if with_suffixes else plan_metadata_rollback(meta, timeline, going)
+        if metadata_plan is not None:
+            return run(metadata_plan)
     return rebuild_around(meta, engine, options, run)
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
-from pudi.commit.rollback import finish_rollbacks
+from pudi.commit.dead_writers import finish_rollbacks
 from pudi.config import ArchiveOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.filegroup.clean_history import cleans_after, retained_text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pudi.client.meta_client import MetaClient
-from pudi.commit.rollback import refuse_pending_restore
+from pudi.commit.dead_writers import refuse_pending_restore
 from pudi.config import ArchiveOptions
 from pudi.filegroup import Markers
 from pudi.format import TEMP_DIR

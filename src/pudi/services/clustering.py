@@ -22,8 +22,8 @@ from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import file_options, writable_schema
 from pudi.commit.conditions import refuse_older_columns
-from pudi.commit.heartbeats import living_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
+from pudi.commit.liveness import living_writes
 from pudi.concurrency import busy_groups
 from pudi.config import (
     PREFER_WRITER,

@@ -23,8 +23,8 @@ from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import change_logging, file_options
 from pudi.commit.conditions import refuse_older_columns
+from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
-from pudi.commit.rollback import repair
 from pudi.concurrency import busy_groups
 from pudi.concurrency.touched import compacted_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
@@ -105,7 +105,7 @@ class Compaction(PlannedService):
         timeline = target.load_timeline()
         assert merging_of(TableSnapshot(target.meta, timeline)) is not None
         if target.meta.store.rules.logs_name_their_slice:
-            repair(target.meta, target.write_options)
+            repair_dead_writes(target.meta, target.write_options)
 
     def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
         """Apply the trigger of the options; a metadata table has one plan at a time."""

@@ -23,7 +23,7 @@ from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NoConflict, SchemaUnchanged
-from pudi.commit.rollback import repair
+from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report, build_commit_metadata
 from pudi.concurrency import ConflictCheck, busy_groups
 from pudi.config import TtlOptions, TtlStrategy, check_writable
@@ -92,7 +92,7 @@ class PartitionTtl(DirectService):
         check_writable(meta.config, meta.storage.root, target.options)
         with report.phase("repair"):
             reconcile_metadata(meta, target.options)
-            timeline = repair(meta, target.write_options)
+            timeline = repair_dead_writes(meta, target.write_options)
         with report.phase("list"):
             found = expired_partitions(target, timeline)
         if not found.due:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 from pudi.client import MetaClient, TableSnapshot
-from pudi.commit.rollback import pending_writes
+from pudi.commit.dead_writers import pending_writes
 from pudi.config import Options, WriteOptions
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError, PudiError

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pudi.client import MetaClient, TableSnapshot
-from pudi.commit.rollback import finished_writes
+from pudi.commit.dead_writers import finished_writes
 from pudi.concurrency import Liveness
 from pudi.config import CleanOptions, MetadataOptions, Options, SyncOptions, WriteOptions
 from pudi.config.checks import SAYS_ITS_KEYS

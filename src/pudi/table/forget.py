@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pudi.client import MetaClient, TableSnapshot
 from pudi.client.find_index import find_index
 from pudi.client.schema_history import read_history
-from pudi.commit.rollback import dead_writes, repair
+from pudi.commit.dead_writers import dead_writes, repair_dead_writes
 from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
 from pudi.config.option import Value
 from pudi.context import FileInfo
@@ -323,7 +323,7 @@ class _Forgetting:
         """Roll back dead writes, run pending plans, delete orphaned files."""
         write_options = WriteOptions.of(self.options)
         if dead_writes(self.meta, write_options):
-            self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair(self.meta, write_options))
+            self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair_dead_writes(self.meta, write_options))
         timeline = self.meta.store.load()
         if any(timeline.of(each.action, *PENDING) for each in planned_services()):
             self._step("pending plans", TABLE, "they keep files", lambda: run_pending(self._target))

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pudi.client import MetaClient
-from pudi.commit.rollback import dead_writes
-from pudi.commit.rollback import repair as roll_back_dead
+from pudi.commit.dead_writers import dead_writes, repair_dead_writes
 from pudi.config import Options, WriteOptions
 from pudi.errors import NotSupportedError
 from pudi.indexes.checking import Difference
@@ -167,7 +166,7 @@ def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairP
     def clear_dead() -> None:
         # repair ignores pending services; the metadata table gets their files when they complete
         with contextlib.suppress(NotSupportedError):
-            roll_back_dead(meta, WriteOptions.of(options))
+            repair_dead_writes(meta, WriteOptions.of(options))
         remove_orphans(meta)
 
     return rebuild(meta, engine, options, plan.rebuilt, clear_dead)

@@ -15,8 +15,8 @@ from enum import Enum
 from functools import partial
 
 from pudi.client.meta_client import MetaClient
+from pudi.commit.dead_writers import dead_writes, finished_writes, refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, PlanTakenError, is_available
-from pudi.commit.rollback import dead_writes, finished_writes, refuse_pending_restore, repair
 from pudi.config import Options, WriteOptions
 from pudi.errors import PudiError
 from pudi.format import Action
@@ -157,11 +157,11 @@ def maintain(
     dead = dead_writes(meta, write_options)
     if dead:
         what = f"rolled back: {', '.join(each.requested for each in dead)}, whose writers died"
-        work.step(FAILED_WRITES, TABLE, what, lambda: repair(meta, write_options))
+        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, write_options))
     over = [] if dead else finished_writes(meta, write_options)
     if over:
         what = f"markers and heartbeats deleted: {', '.join(over)}, whose writers died after their commit"
-        work.step(FAILED_WRITES, TABLE, what, lambda: repair(meta, write_options))
+        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, write_options))
     work.on(ServiceTarget.of_table(meta, engine, options))
     building = meta.store.load().of(Action.INDEXING, *PENDING)
     if building:

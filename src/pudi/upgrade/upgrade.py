@@ -19,7 +19,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
 from pudi.client.single_key import names_single_key
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.rollback import refuse_pending_restore, repair
+from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.config import (
     ArchiveOptions,
     CompactionOptions,
@@ -248,7 +248,7 @@ def _bring_to_rest_and_move(
     target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
     busy: ConflictError | None = None
     for _ in range(_ATTEMPTS):
-        repair(meta, WriteOptions.of(options))
+        repair_dead_writes(meta, WriteOptions.of(options))
         finish_rebuild(meta, engine, options)  # definitions may go with the old layout
         run_pending(target)
         if meta.merges_on_read:

@@ -16,7 +16,7 @@ from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_
 from pudi.client.schema_history import read_history, refuse_ids_of_path_columns
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NothingCommitted
-from pudi.commit.rollback import repair
+from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, SyncOptions, WriteOptions, check_consistent, check_writable
@@ -73,7 +73,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     if SyncOptions(resolved.given).is_on:
         after_write.check_sync(resolved)
     reconcile_metadata(meta, resolved)
-    timeline = repair(meta, options)
+    timeline = repair_dead_writes(meta, options)
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(meta, resolved)

@@ -8,7 +8,7 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import check_generated, key_generator
 from pudi.client.write_settings import writable_schema
 from pudi.commit.conditions import unchanged_since
-from pudi.commit.rollback import repair
+from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import begin_report
 from pudi.config import (
     ArchiveOptions,
@@ -90,7 +90,7 @@ def make_ready(write: WriteAttempt) -> Timeline:
     meta, options = write.meta, write.options
     reconcile_metadata(meta, options)
     run_before_write(meta, write.engine, options, write.report)
-    timeline = roll_back_expired(meta, options, repair(meta, write.write_options))
+    timeline = roll_back_expired(meta, options, repair_dead_writes(meta, write.write_options))
     state_older_names(meta)
     build_wanted(meta, write.engine, options, timeline)
     reinitialize_partitions(meta, write.engine, options)

@@ -331,7 +331,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "writers are rolled back without the lock",
-        ("pudi.commit.rollback:repair", "with meta.lock:", "if True:"),
+        ("pudi.commit.dead_writers:repair_dead_writes", "with meta.lock:", "if True:"),
         ("pudi.commit.rollback:roll_back", "with meta.lock:", "if True:"),
     ),
     _mutant(

@@ -1,4 +1,4 @@
-"""Keep the instant of a running action alive, and undo the action if it fails; find out which other writers live."""
+"""Tell who lives: keep the instant of a running action alive, and find out which other writers are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepare the metadata table to follow a rollback by one of its own, or find that it has to be rebuilt.
+"""The effect of a rollback on the metadata table: a rollback of its own, or a rebuild where that is not enough.
 
 Source: HoodieBackedTableMetadataWriter.update(HoodieRollbackMetadata), which rolls back the deltacommit of the same
 instant, and update(HoodieRestoreMetadata), which restores the metadata table, compactions included.
@@ -25,8 +25,8 @@ _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK})
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
-    """Plan by which the metadata table follows a rollback.
+class MetadataRollbackPlan:
+    """Plan by which the metadata table follows a rollback of the table.
 
     Attributes:
         compactions: its compactions that contain what goes, newest first, with the files that they wrote.
@@ -35,7 +35,7 @@ class Following:
     compactions: tuple[tuple[Instant, tuple[str, ...]], ...] = ()
 
 
-def plan_following(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> Following | None:
+def plan_metadata_rollback(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> MetadataRollbackPlan | None:
     """Return how to follow by rolling back deltacommits; None if that doesn't leave what a rebuild would make.
 
     It does if what followed them in the metadata table doesn't contain their entries. Index builds and log compactions
@@ -61,7 +61,7 @@ def plan_following(meta: MetaClient, timeline: Timeline, going: Collection[str])
         return None
 
 
-def follow(meta: MetaClient, following: Following) -> None:
+def take_compactions_back(meta: MetaClient, plan: MetadataRollbackPlan) -> None:
     """Take compactions back, before the deltacommits that they contain are rolled back.
 
     Readers find the same entries in the file slices before. A crash leaves a compaction that is pending, or files that
@@ -69,10 +69,10 @@ def follow(meta: MetaClient, following: Following) -> None:
 
     Args:
         meta: the table.
-        following: the plan.
+        plan: the plan.
     """
     mdt = open_metadata(meta)
-    for instant, files in following.compactions:
+    for instant, files in plan.compactions:
         delete_for_good(mdt.storage, [mdt.store.path(instant)])
         delete_for_good(mdt.storage, files)
         mdt.store.discard(replace(instant, action=Action.COMPACTION))
@@ -89,7 +89,7 @@ def _changes_schema(meta: MetaClient, timeline: Timeline, going: Collection[str]
     )
 
 
-def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection[str]) -> Following | None:
+def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection[str]) -> MetadataRollbackPlan | None:
     """Return how to follow, unless an instant of the metadata table contains entries of others that go."""
     gone = [each for each in own.commits if each.requested in going]
     there = {each.requested for each in timeline.commits} & set(going)
@@ -108,14 +108,14 @@ def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection
     return _without(meta, own, compactions)
 
 
-def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) -> Following | None:
+def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) -> MetadataRollbackPlan | None:
     """Return how to take compactions back, unless the file slices before them are incomplete to a reader.
 
     A clean may have deleted them. And Hudi counts a log block only while its deltacommit is on the active timeline
     (HoodieTableMetadataUtil.getValidInstantTimestamps), but once a compaction has merged them, they are archived.
     """
     if not compactions:
-        return Following()
+        return MetadataRollbackPlan()
     first = min(map(own.done, compactions))
     cleaned = any(own.done(each) > first for each in own.of(Action.CLEAN))
     if cleaned or meta.store.rules.logs_name_their_slice:  # there, later log files have the compaction in their names
@@ -127,7 +127,7 @@ def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) ->
     if any(each.action is Action.DELTACOMMIT and own.done(each) > merged for each in archived):
         return None
     newest_first = sorted(compactions, key=own.done, reverse=True)
-    return Following(tuple((each, _written_by(mdt, each)) for each in newest_first))
+    return MetadataRollbackPlan(tuple((each, _written_by(mdt, each)) for each in newest_first))
 
 
 def _written_by(mdt: MetaClient, compaction: Instant) -> tuple[str, ...]:

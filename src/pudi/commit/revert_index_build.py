@@ -11,7 +11,7 @@ from dataclasses import replace
 from pudi.client.inflight_builds import partitions_of, plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, after_commit
-from pudi.commit.heartbeats import liveness_of
+from pudi.commit.liveness import liveness_of
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
 from pudi.format import METADATA_DIR, Action, State, heartbeat_path, staging_dir
