@@ -16,11 +16,15 @@ from pudi.errors import naming
 from pudi.hooks.callbacks import check_callbacks
 
 if TYPE_CHECKING:
+    from pudi.commit.conditions import SoleProgress
     from pudi.task import Engine
     from pudi.upgrade import upgrade as upgrade_action
     from pudi.upgrade.upgrade_intent import Upgrade
+    from pudi.writes import write_recipe
+    from pudi.writes.write_recipe import WriteRequest
 else:
     upgrade_action = lazy_module("pudi.upgrade.upgrade")
+    write_recipe = lazy_module("pudi.writes.write_recipe")
 
 
 @dataclass
@@ -99,3 +103,15 @@ class VerbGroup:
             self._opened.upgrade(meta, LocalEngine(), resolved, wanted)
             return self._for_call(options)
         return meta, resolved
+
+    def _request(
+        self,
+        engine: Engine,
+        options: Mapping[str, str] | None,
+        since: str | None = None,
+        extra_metadata: Mapping[str, str] | None = None,
+        progress: SoleProgress | None = None,
+    ) -> WriteRequest:
+        """Return a call that writes, as a value; arguments as of `WriteRequest`."""
+        meta, resolved = self._for_write(options)
+        return write_recipe.WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)

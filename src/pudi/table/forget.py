@@ -45,6 +45,7 @@ from pudi.task import Engine, FileJob
 from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
 from pudi.timeline import Instant
 from pudi.upgrade.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
+from pudi.writes.write_recipe import WriteRequest
 from pudi.writes.write_records import change_where
 
 
@@ -332,7 +333,8 @@ class _Forgetting:
 
     def _delete(self) -> object:
         given = {**self.options.given, CompactionOptions.services.key: False}
-        return change_where(self.meta, self.engine, None, self.where, replace(self.options, given=given))
+        request = WriteRequest(self.meta, self.engine, replace(self.options, given=given))
+        return change_where(request, None, self.where)
 
     def _compact(self, held: Sequence[Held]) -> None:
         """Compact the file groups whose newest slice holds some."""

@@ -131,8 +131,7 @@ def import_table(
 def _run(
     table: Table, source: ImportSource, files: Sequence[SourceFile], spark: Any, *, copy: bool
 ) -> CommitResult | None:
-    meta, resolved = table._for_write(None)
-    return import_action.import_files(meta, engine_of(None, spark), source, files, resolved, copy=copy)
+    return import_action.import_files(table._request(engine_of(None, spark), None), source, files, copy=copy)
 
 
 def _check_apart(source: str, target: str) -> None:

@@ -238,8 +238,8 @@ class Table(
         if (data is None) == (where is None):
             raise InvalidArgumentError("delete takes either keys of records or where=…", table=self.path)
         if where is not None:
-            meta, resolved = self._for_write(options)
-            return change_action.change_where(meta, engine_of(data, spark), None, where, resolved, if_unchanged_since)
+            request = self._request(engine_of(data, spark), options, if_unchanged_since)
+            return change_action.change_where(request, None, where)
         return self._write(data, Operation.DELETE, options, since=if_unchanged_since)
 
     def scan(
@@ -363,12 +363,10 @@ class Table(
         since: str | None = None,
         progress: SoleProgress | None = None,
     ) -> CommitResult | None:
-        meta, resolved = self._for_write(options)
+        request = self._request(engine_of(data), options, since, extra_metadata, progress)
         if operation in {Operation.INSERT_OVERWRITE, Operation.INSERT_OVERWRITE_TABLE}:
-            return replace_action.overwrite(
-                meta, engine_of(data), data, operation, resolved, None, extra_metadata, since, progress
-            )
-        return records_action.write(meta, engine_of(data), data, operation, resolved, extra_metadata, since, progress)
+            return replace_action.overwrite(request, data, operation)
+        return records_action.write(request, data, operation)
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"

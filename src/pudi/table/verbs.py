@@ -77,10 +77,8 @@ class WriteVerbs(VerbGroup):
             ConflictError: another writer changed what would be replaced; nothing of this write is visible.
             ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was written.
         """
-        meta, resolved = self._for_write(options)
-        return replace_action.overwrite(
-            meta, engine_of(data), data, Operation.INSERT_OVERWRITE, resolved, partitions, since=if_unchanged_since
-        )
+        request = self._request(engine_of(data), options, if_unchanged_since)
+        return replace_action.overwrite(request, data, Operation.INSERT_OVERWRITE, partitions)
 
     def insert_overwrite_table(
         self, data: Any, *, if_unchanged_since: str | None = None, options: Mapping[str, str] | None = None
@@ -89,10 +87,8 @@ class WriteVerbs(VerbGroup):
 
         Arguments, result and errors as `insert_overwrite`. Schema, properties and history of the table stay.
         """
-        meta, resolved = self._for_write(options)
-        return replace_action.overwrite(
-            meta, engine_of(data), data, Operation.INSERT_OVERWRITE_TABLE, resolved, since=if_unchanged_since
-        )
+        request = self._request(engine_of(data), options, if_unchanged_since)
+        return replace_action.overwrite(request, data, Operation.INSERT_OVERWRITE_TABLE)
 
     def delete_partitions(
         self,
@@ -125,10 +121,8 @@ class WriteVerbs(VerbGroup):
             ChangedSinceError: a partition has changed since `if_unchanged_since`; nothing was deleted.
         """
         extra = texts_given(extra_metadata, "extra_metadata", self._path)
-        meta, resolved = self._for_write(options)
-        return replace_action.delete_partitions(
-            meta, LocalEngine(), partitions, where, resolved, extra, if_unchanged_since
-        )
+        request = self._request(LocalEngine(), options, if_unchanged_since, extra)
+        return replace_action.delete_partitions(request, partitions, where)
 
     def add_partitions(self, partitions: Iterable[str], *, exists_ok: bool = False) -> None:
         """Make folders partitions of the table before they hold records: `add_partitions(["city=nyc"])`.
@@ -183,9 +177,8 @@ class WriteVerbs(VerbGroup):
             ConflictError: other writers won, this one's further attempts too; nothing of this write is visible.
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
-        meta, resolved = self._for_write(options)
-        values = map_given(set, "set", self._path)
-        return change_action.change_where(meta, engine_of(None, spark), values, where, resolved, if_unchanged_since)
+        request = self._request(engine_of(None, spark), options, if_unchanged_since)
+        return change_action.change_where(request, map_given(set, "set", self._path), where)
 
     def merge(
         self,
@@ -218,15 +211,12 @@ class WriteVerbs(VerbGroup):
         Returns:
             A builder; nothing is done before its `execute`.
         """
-        meta, resolved = self._for_write(options)
-        engine = engine_of(source)
+        request = self._request(engine_of(source), options, if_unchanged_since)
         keys = on if on is None or isinstance(on, str) else names_given(on, "on", self._path)
         source_name = text_given(source_alias, "source_alias", self._path)
         target_name = text_given(target_alias, "target_alias", self._path)
-        request = merge_action.MergeRequest(keys, (), source_name, target_name)
-        return merge_builder.MergeBuilder(
-            request, lambda whole: merge_action.merge(meta, engine, source, whole, resolved, if_unchanged_since)
-        )
+        merging = merge_action.MergeRequest(keys, (), source_name, target_name)
+        return merge_builder.MergeBuilder(merging, lambda whole: merge_action.merge(request, source, whole))
 
     def partitions_of(self, data: Any) -> list[str]:
         """Paths of the partitions that records fall into, sorted, whether the table has them yet or not.

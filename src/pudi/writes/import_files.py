@@ -6,10 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.client.write_settings import file_options
-from pudi.config import Options, WriteOptions
 from pudi.errors import CorruptError, NotSupportedError, TableExistsError
 from pudi.filegroup.foreign import ForeignFile
 from pudi.format.layout import staging_dir
@@ -17,7 +15,7 @@ from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteSpec
 from pudi.plan.imports import ImportUnit, SourceFile, plan_import
-from pudi.task import Engine, FileResult
+from pudi.task import FileResult
 from pudi.task.import_files import CheckedKeys, ImportJob, ImportSource, UniqueKeys, shard_count
 from pudi.task.staged_keys import portions_by_shard, staged_of
 from pudi.timeline.timeline import NOTHING
@@ -26,22 +24,14 @@ from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, Write
 
 
 def import_files(
-    meta: MetaClient,
-    engine: Engine,
-    source: ImportSource,
-    files: Sequence[SourceFile],
-    resolved: Options,
-    *,
-    copy: bool,
+    request: WriteRequest, source: ImportSource, files: Sequence[SourceFile], *, copy: bool
 ) -> CommitResult | None:
     """Import files into a table without commits, in one commit.
 
     Args:
-        meta: the table.
-        engine: runs the jobs.
+        request: what the caller asks for.
         source: where the files are.
         files: the files.
-        resolved: the writer's options.
         copy: whether column chunks are copied where that is possible.
 
     Returns:
@@ -54,7 +44,7 @@ def import_files(
         TableExistsError: the table has commits.
         ChangedSinceError: another write completed meanwhile.
     """
-    options = WriteOptions.of(resolved)
+    meta, options = request.meta, request.write_options
 
     def place(write: WriteAttempt, records: object) -> Placement:
         if write.timeline.commits:
@@ -70,9 +60,8 @@ def import_files(
         units = plan_import(known, options.max_file_size)
         return Placement(records, None, write.index, _all_partitions, by_jobs=partial(_run, write, source, units))
 
-    request = WriteRequest(meta, engine, resolved, since=NOTHING)
     recipe = WriteRecipe(Operation.BULK_INSERT, place, take_nothing, never, evolves=False, is_planned=True)
-    return run_write(request, recipe, None)
+    return run_write(replace(request, since=NOTHING), recipe, None)
 
 
 def _all_partitions(partitions: Collection[str]) -> Collection[str]:

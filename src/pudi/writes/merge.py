@@ -17,7 +17,7 @@ from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.retry import Retries
-from pudi.config import Options, check_writable
+from pudi.config import check_writable
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
@@ -36,7 +36,6 @@ from pudi.plan.merge_into import (
     upsert_of,
 )
 from pudi.schema import RECORD_KEY, field_at, roots_of
-from pudi.task import Engine
 from pudi.task.engine import RepeatedKeysError
 from pudi.timeline import Timeline
 from pudi.writes.place_records import finds_movers, place_by_key
@@ -96,18 +95,13 @@ class MergeRequest:
     computed: ComputedValues | None = None
 
 
-def merge(
-    meta: MetaClient, engine: Engine, data: Any, merging: MergeRequest, resolved: Options, since: str | None = None
-) -> CommitResult | None:
+def merge(request: WriteRequest, data: Any, merging: MergeRequest) -> CommitResult | None:
     """Merge a source into a table in one commit.
 
     Args:
-        meta: the table.
-        engine: runs the tasks.
+        request: what the caller asks for; all that the merge reads must not have changed since its instant.
         data: the source, in a form that the engine takes.
         merging: the statement.
-        resolved: the writer's options.
-        since: the instant since which the records that it reads must not have changed; None for no condition.
 
     Returns:
         What was done, or None when no clause takes a row.
@@ -117,10 +111,10 @@ def merge(
             update would change its key or partition.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
-        ChangedSinceError: the table has changed since `since`; nothing was written.
+        ChangedSinceError: the table has changed since the request's instant; nothing was written.
     """
-    request = WriteRequest(meta, engine, resolved, since=since)
-    source, columns = engine.merge_source(data, meta.storage.root, lambda: meta.schema(meta.store.load()))
+    meta, root = request.meta, request.meta.storage.root
+    source, columns = request.engine.merge_source(data, root, lambda: TableSnapshot.load(meta).schema.columns)
     attempt = partial(_attempt, request, merging, source, columns)
     return Retries.of(meta, request.write_options, by_default=True).run(attempt)
 

@@ -16,13 +16,10 @@ import pyarrow.compute as pc
 
 from pudi.client.hash_rings import renewed_index
 from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition, not_yet_dropped, partition_paths
 from pudi.client.result import CommitResult
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
-from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, bind_where, columns, evaluate
 from pudi.filegroup import FileSlice
@@ -35,7 +32,7 @@ from pudi.format import (
 from pudi.plan import Operation, ReadPlan, WritePlan
 from pudi.record import partition_values
 from pudi.schema import with_meta_fields
-from pudi.task import Engine, SliceReader
+from pudi.task import SliceReader
 from pudi.timeline import NO_COMMIT
 from pudi.writes.place_records import latest_slices, place_records
 from pudi.writes.write import run_write
@@ -46,29 +43,16 @@ STATIC = "STATIC"
 
 
 def overwrite(
-    meta: MetaClient,
-    engine: Engine,
-    data: Any,
-    operation: Operation,
-    resolved: Options,
-    partitions: Iterable[str] | None = None,
-    extra_metadata: Mapping[str, str] | None = None,
-    since: str | None = None,
-    progress: SoleProgress | None = None,
+    request: WriteRequest, data: Any, operation: Operation, partitions: Iterable[str] | None = None
 ) -> CommitResult | None:
     """Replace the partitions that the records belong to, or the whole table, by the records.
 
     Args:
-        meta: the table.
-        engine: runs the tasks.
+        request: what the caller asks for; hoodie.datasource.overwrite.mode=static without partitions means all of the
+            table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
         data: the records, in a form that the engine takes.
         operation: INSERT_OVERWRITE or INSERT_OVERWRITE_TABLE.
-        resolved: the writer's options; hoodie.datasource.overwrite.mode=static without partitions means all of the
-            table, as Spark's static mode does (ProvidesHoodieConfig.deduceOverwriteConfig).
         partitions: the partition paths to replace, with or without new records; None for those of the records.
-        extra_metadata: more to say in the commit.
-        since: the instant since which the replaced records must not have changed; None for no condition.
-        progress: the job that the write is a batch of; None if it's none.
 
     Returns:
         What was done, or None when there was nothing to write and nothing to replace.
@@ -77,39 +61,28 @@ def overwrite(
         InvalidArgumentError: a record belongs to a partition that is not in `partitions`; otherwise as
             `pudi.writes.write_records.write`.
     """
-    options = WriteOptions.of(resolved)
+    meta, options = request.meta, request.write_options
     chosen = None if partitions is None else partition_paths(partitions, meta)
     if operation is Operation.INSERT_OVERWRITE and chosen is None:
         chosen = options.static_partitions
         if chosen is None and options.overwrite_mode == STATIC:
             operation = Operation.INSERT_OVERWRITE_TABLE
-    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)
     place, is_noop = partial(_place_in_new_groups, partitions=chosen), partial(_is_noop, partitions=chosen)
     recipe = WriteRecipe(operation, place, is_noop=is_noop)
     retries = Retries.of(meta, options, by_default=False)
-    records = engine.repeatable(data, meta.storage.root) if retries.may_retry else data
+    records = request.engine.repeatable(data, meta.storage.root) if retries.may_retry else data
     return retries.run(lambda: run_write(request, recipe, records))
 
 
 def delete_partitions(
-    meta: MetaClient,
-    engine: Engine,
-    partitions: Iterable[str] | None,
-    where: str | None,
-    resolved: Options,
-    extra_metadata: Mapping[str, str] | None = None,
-    since: str | None = None,
+    request: WriteRequest, partitions: Iterable[str] | None, where: str | None
 ) -> CommitResult | None:
     """Delete partitions with all their records.
 
     Args:
-        meta: the table.
-        engine: runs the tasks, if any.
+        request: what the caller asks for.
         partitions: partition paths; paths without a partition are ignored.
         where: instead of paths, a predicate over partition columns.
-        resolved: the writer's options.
-        extra_metadata: more to say in the commit.
-        since: the instant since which the replaced records must not have changed; None for no condition.
 
     Returns:
         What was done, or None if the partitions are empty.
@@ -118,7 +91,7 @@ def delete_partitions(
         InvalidArgumentError: neither or both are given, the table isn't partitioned, the predicate names another
             column, or is true for only some records of a partition.
     """
-    root = meta.storage.root
+    meta, root = request.meta, request.meta.storage.root
     if (partitions is None) == (where is None):
         raise InvalidArgumentError("delete_partitions takes either partition paths or where", table=root)
     if not meta.config.partition_fields:
@@ -127,7 +100,6 @@ def delete_partitions(
             table=root,
         )
     chosen = None if partitions is None else partition_paths(partitions, meta)
-    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since)
     place = partial(_place_deletes, partitions=chosen, where=where)
     recipe = WriteRecipe(Operation.DELETE_PARTITION, place, take_nothing, is_noop=never, evolves=False)
     return Retries.of(meta, request.write_options, by_default=False).run(lambda: run_write(request, recipe, None))

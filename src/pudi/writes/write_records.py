@@ -10,14 +10,11 @@ from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.conditions import SoleProgress
 from pudi.commit.retry import Retries
-from pudi.config import Options, WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Append, Change, FileTask, Operation, ReadableTable, Selection, WritePlan, plan_read
 from pudi.plan.change import bind_assignments
-from pudi.task import Engine
 from pudi.writes.place_records import latest_slices, place_by_key
 from pudi.writes.write import run_write
 from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, WriteRequest, never, take_nothing
@@ -26,27 +23,13 @@ _ADDITIONS = frozenset({Operation.INSERT, Operation.BULK_INSERT})
 """Operations that bring new records and change none that are there."""
 
 
-def write(
-    meta: MetaClient,
-    engine: Engine,
-    data: Any,
-    operation: Operation,
-    resolved: Options,
-    extra_metadata: Mapping[str, str] | None = None,
-    since: str | None = None,
-    progress: SoleProgress | None = None,
-) -> CommitResult | None:
+def write(request: WriteRequest, data: Any, operation: Operation) -> CommitResult | None:
     """Write `data` in one commit.
 
     Args:
-        meta: the table.
-        engine: runs the tasks.
+        request: what the caller asks for.
         data: the records, in a form that the engine takes.
         operation: what to do with them.
-        resolved: the writer's options.
-        extra_metadata: more to say in the commit.
-        since: the instant since which the written records must not have changed; None for no condition.
-        progress: the job that the write is a batch of; None if it's none.
 
     Returns:
         What was done, or None when there are no records.
@@ -55,38 +38,27 @@ def write(
         NotSupportedError: the table is of a kind that this release can't write.
         InvalidArgumentError: the data doesn't fit the table; nothing was written.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
-        ChangedSinceError: the table has changed since `since`; nothing was written.
+        ChangedSinceError: the table has changed since the request's instant; nothing was written.
     """
-    options, root = WriteOptions.of(resolved), meta.storage.root
+    meta, options, root = request.meta, request.write_options, request.meta.storage.root
     if operation is Operation.UPSERT and options.drop_duplicates:  # HoodieSparkSqlWriter.deduceOperation
         operation = Operation.INSERT
     if operation is Operation.BULK_INSERT and options.duplicates != "none":
         reason = "bulk_insert doesn't look for keys, so it can't leave out or refuse those that are there: use insert"
         raise NotSupportedError(reason, table=root)
     retries = Retries.of(meta, options, by_default=operation in _ADDITIONS)
-    records = engine.repeatable(data, root) if retries.may_retry else data
-    request = WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)
+    records = request.engine.repeatable(data, root) if retries.may_retry else data
     recipe = WriteRecipe(operation, place_by_key)
     return retries.run(lambda: run_write(request, recipe, records))
 
 
-def change_where(
-    meta: MetaClient,
-    engine: Engine,
-    values: Mapping[str, object] | None,
-    where: str | None,
-    resolved: Options,
-    since: str | None = None,
-) -> CommitResult | None:
+def change_where(request: WriteRequest, values: Mapping[str, object] | None, where: str | None) -> CommitResult | None:
     """Update or delete the records that match a predicate.
 
     Args:
-        meta: the table.
-        engine: runs the tasks.
+        request: what the caller asks for; all that the predicate reads must not have changed since its instant.
         values: by column, SQL text of its new value or a constant that is no text; None deletes.
         where: SQL predicate; None for all records, which only an update takes.
-        resolved: the writer's options.
-        since: fail if the records that the predicate reads changed after this instant; None for no condition.
 
     Returns:
         What was done, or None if no record matches the predicate.
@@ -95,16 +67,15 @@ def change_where(
         InvalidArgumentError: an unknown column, an assignment to a key or partition column, a wrong expression.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won, at each attempt; nothing of this write is visible.
-        ChangedSinceError: the table has changed since `since`; nothing was written.
+        ChangedSinceError: the table has changed since the request's instant; nothing was written.
     """
     if where is None and values is None:
-        raise InvalidArgumentError("delete by predicate needs where", table=meta.storage.root)
+        raise InvalidArgumentError("delete by predicate needs where", table=request.meta.storage.root)
     operation = Operation.DELETE if values is None else Operation.UPSERT
-    options = WriteOptions.of(resolved)
-    request = WriteRequest(meta, engine, resolved, since=since)
     place = partial(_place, values=values, where=where)
     recipe = WriteRecipe(operation, place, take_nothing, is_noop=never, evolves=False)
-    return Retries.of(meta, options, by_default=True).run(lambda: run_write(request, recipe, None))
+    retries = Retries.of(request.meta, request.write_options, by_default=True)
+    return retries.run(lambda: run_write(request, recipe, None))
 
 
 def _place(write: WriteAttempt, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
