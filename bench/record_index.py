@@ -29,8 +29,7 @@ from pudi.format.hfile_write import encode_hfile
 from pudi.format.metadata_partitions import FILES, RECORD_INDEX
 from pudi.metadata import RECORD_AVRO
 from pudi.metadata.keys import shard_of
-from pudi.metadata.record_index_rows import encode_location
-from pudi.metadata.shards import RecordShards, shard_id
+from pudi.metadata.record_index import RecordShards, encode_location, shard_id
 from pudi.storage import StorageWrapper, open_storage
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from pudi.metadata.keys import (
     secondary_prefixes,
     split_secondary_keys,
 )
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
 from pudi.metadata.stat_records import typed
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from support.golden import Golden, tables

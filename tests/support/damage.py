@@ -17,7 +17,7 @@ from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS
 from pudi.metadata import column_stats_records, partition_stats_records, stats_of_records
 from pudi.metadata.changes import Changes, bloom_changes, encode_changes, files_changes
 from pudi.metadata.keys import secondary_keys
-from pudi.metadata.record_index_rows import encode_location, secondary_value
+from pudi.metadata.record_index import encode_location, secondary_value
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.commit import commit_changes
 

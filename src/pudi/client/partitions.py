@@ -15,7 +15,7 @@ from pudi.context import Storage
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, TableExistsError
 from pudi.expr import bind_where, columns, evaluate
 from pudi.filegroup import FileSlice, StorageListing
-from pudi.filegroup.nested import check_partition_apart
+from pudi.filegroup.listing import check_partition_apart
 from pudi.format import (
     INIT_INSTANT,
     Action,

@@ -11,7 +11,7 @@ from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import LockSettings, Options, WriteOptions
 from pudi.errors import NotFoundError, PudiError
 from pudi.filegroup import Markers
-from pudi.filegroup.early_detection import EarlyDetection
+from pudi.filegroup.markers import EarlyDetection
 from pudi.format import Action, State
 from pudi.timeline import Instant, Timeline, TimelinePlace
 

@@ -3,9 +3,21 @@
 from pudi.filegroup.basefile import BaseFileReader, BaseFileWriter
 from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, has_above_ffff
 from pudi.filegroup.clean_history import has_overtaken
+from pudi.filegroup.committed_files import stated_base_sizes, unmarked_files, unmarked_logs
 from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
 from pudi.filegroup.compactions import compacting_since, compaction_plan
-from pudi.filegroup.formats import AnyBaseFile, FileOptions, open_base_file
+from pudi.filegroup.formats import (
+    AnyBaseFile,
+    FileOptions,
+    PartitionedStorage,
+    PathColumnReader,
+    PathColumns,
+    VirtualKeyReader,
+    open_base_file,
+    partitioned,
+    path_columns,
+    virtual_keys,
+)
 from pudi.filegroup.hfilebase import HFILE_EXTENSION, HFileBaseReader, HFileOptions
 from pudi.filegroup.listing import FileListing, StorageListing
 from pudi.filegroup.log_scan import (
@@ -18,20 +30,9 @@ from pudi.filegroup.log_scan import (
     visible_blocks,
 )
 from pudi.filegroup.markers import Markers
-from pudi.filegroup.missing_columns import (
-    PartitionedStorage,
-    PathColumnReader,
-    PathColumns,
-    VirtualKeyReader,
-    partitioned,
-    path_columns,
-    virtual_keys,
-)
 from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
 from pudi.filegroup.slice_history import FileGroup, SliceFiles
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
-from pudi.filegroup.stated_files import stated_base_sizes
-from pudi.filegroup.unlisted_files import unmarked_files, unmarked_logs
 from pudi.filegroup.view import FileSystemView, Replacements
 
 __all__ = [

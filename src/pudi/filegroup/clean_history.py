@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from pudi.context import Storage
 from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
+from pudi.filegroup.committed_files import replaced_since
 from pudi.filegroup.slices import FileSlice
-from pudi.filegroup.stated_files import replaced_since
 from pudi.format import Action, BaseFileName, FileGroupId, State, parse_data_file
 from pudi.format.plans import decode_clean_plan
 from pudi.timeline import Instant, Timeline, TimelinePlace, TimelineStore

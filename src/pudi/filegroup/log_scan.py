@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.filegroup.committed_logs import CommittedLogs
-from pudi.filegroup.log_checks import DecodedLog, check_alone, checked_blocks, decoded
-from pudi.filegroup.missing_columns import values_of
+from pudi.filegroup.committed_logs import CommittedLogs, DecodedLog, check_alone, checked_blocks, decoded
+from pudi.filegroup.formats import values_of
 from pudi.filegroup.slices import LogFile
 from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog
 from pudi.storage import executor_of, is_near, read_tail

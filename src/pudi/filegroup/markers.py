@@ -1,17 +1,26 @@
-"""Markers: for each data file about to be written, a note that says so, for cleaning up after a failed write."""
+"""Markers: notes of the data files that a write is about to write, for cleaning up and for early conflict detection.
+
+After a failed write its markers name the files to delete. While a write runs, others find by its markers that it
+works on a file group, and give up before they do the same work.
+
+Source of early detection: EarlyConflictDetectionStrategy, SimpleDirectMarkerBasedDetectionStrategy and MarkerUtils of
+Apache Hudi 1.2.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import basename
 
 from pudi.context import FileInfo, Storage
-from pudi.errors import CorruptError
+from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError
 from pudi.format import (
     HOODIE_DIR,
     MARKERS_PREFIX,
     MARKERS_TYPE,
+    FileGroupId,
     IOType,
     LogFileName,
     MarkerName,
@@ -23,6 +32,7 @@ from pudi.format import (
     parse_marker,
 )
 from pudi.storage import delete_folder
+from pudi.timeline import TimelinePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +180,68 @@ class Markers:
         if parsed is None:
             raise CorruptError(f"{marker!r} is not the name of a marker", table=self.storage.root, path=source)
         return parsed
+
+
+_SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
+
+
+def marked_groups(storage: Storage, instant: str) -> set[FileGroupId]:
+    """File groups that a write has marked, by partition and file id; none if its markers can't be read."""
+    paths: list[str] = []
+    with suppress(CorruptError, NotFoundError, NotSupportedError):  # what is wrong with them its commit tells
+        paths = Markers(storage, instant).all_files()
+    split = (path.rpartition("/") for path in paths)
+    parsed = ((folder, parse_data_file(name)) for folder, _, name in split)
+    return {FileGroupId(folder, name.file_id) for folder, name in parsed if name is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyDetection:
+    """Check of a task before it works on a file group; picklable.
+
+    Attributes:
+        instant: requested time of the write.
+        earlier: requested times of the writes that were pending, with heartbeats, when this one began. Of two
+            writers the later one gives way, as in Hudi.
+        completed: requested times of the commits that this write was planned from; None where commits aren't compared.
+        timeline: where the timeline is.
+    """
+
+    instant: str
+    earlier: tuple[str, ...]
+    completed: frozenset[str] | None
+    timeline: TimelinePlace
+
+    def check(self, storage: Storage, partition: str, file_id: str) -> None:
+        """Look for another writer of a file group.
+
+        Raises:
+            ConflictError: there is one.
+        """
+        for instant in self.earlier:
+            if (partition, file_id) in marked_groups(storage, instant):
+                raise self._conflict(storage, partition, file_id, f"write {instant}, which began earlier, also writes")
+        if self.completed is not None:
+            self._check_commits(storage, self.completed, partition, file_id)
+
+    def _check_commits(self, storage: Storage, completed: frozenset[str], partition: str, file_id: str) -> None:
+        store = self.timeline.open(storage)
+        for each in store.load().commits:
+            if each.requested in completed or each.requested == self.instant:
+                continue
+            done = store.read_commit_metadata(each)
+            if done.operation_type in _SAME_RECORDS:
+                continue
+            written = {stat.file_id for stat in done.partition_to_write_stats.get(partition, ())}
+            if file_id in written or file_id in (done.partition_to_replace_file_ids or {}).get(partition, ()):
+                raise self._conflict(
+                    storage, partition, file_id, f"commit {each.requested}, completed meanwhile, also wrote"
+                )
+
+    def _conflict(self, storage: Storage, partition: str, file_id: str, who: str) -> ConflictError:
+        return ConflictError(
+            f"{who} file group {file_id} of partition {partition!r}: found early, so that this write needn't go on; "
+            "nothing of it is visible; read the table again and retry",
+            table=storage.root,
+            instant=self.instant,
+        )

@@ -23,8 +23,7 @@ from pyarrow import orc
 from pudi.context import Storage
 from pudi.context.runtime import cached_property
 from pudi.errors import CorruptError, NotSupportedError, PudiError
-from pudi.filegroup.basefile import RecordFooter, corrupt_file, stored_columns
-from pudi.filegroup.opening import open_whole
+from pudi.filegroup.basefile import RecordFooter, corrupt_file, open_whole, stored_columns
 from pudi.filegroup.slices import BaseFile
 from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
 from pudi.format.orc_tail import (

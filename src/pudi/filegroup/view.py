@@ -9,13 +9,12 @@ from pudi.context import FileInfo, collector_paused
 from pudi.context.runtime import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.clean_history import check_overtaken
+from pudi.filegroup.committed_files import NamedFiles, check_stated
 from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.compactions import known_compactions
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.slice_history import FileGroup, file_groups
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
-from pudi.filegroup.stated_files import check_stated
-from pudi.filegroup.unlisted_files import NamedFiles
 from pudi.format import Action, FileGroupId, group_file_prefixes
 from pudi.record import KeyGenerator
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore

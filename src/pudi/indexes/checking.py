@@ -19,8 +19,8 @@ from pudi.context import FileInfo, Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import staging_dir
 from pudi.metadata import MetadataTable
-from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
+from pudi.metadata.table import PartitionSnapshot
 from pudi.plan import ReadableTable, ReadPlan, Selection, plan_read
 from pudi.record import KeyGenerator
 from pudi.schema import with_meta_fields

@@ -28,8 +28,8 @@ from pudi.indexes.record_index.properties import record_index_spec
 from pudi.metadata import MetadataTable
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import Shards, secondary_prefixes, split_secondary_keys
-from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.record_index_rows import certain_texts, may_be_looked_up, may_be_secondary, secondary_value
+from pudi.metadata.record_index import certain_texts, may_be_looked_up, may_be_secondary, secondary_value
+from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import group_ids
 from pudi.metadata_write.building import Building, IndexBuilder

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.config.arguments import count_given, path_given
 from pudi.context import FileInfo, Storage
 from pudi.errors import InvalidArgumentError, NotFoundError
-from pudi.filegroup.nested import check_is_loose
+from pudi.filegroup.listing import check_is_loose
 from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import PARSERS, CsvOptions, together
 from pudi.ingest.source import Batch

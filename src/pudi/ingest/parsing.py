@@ -21,7 +21,7 @@ import pyarrow.json as pa_json
 from pudi.config.arguments import text_given
 from pudi.context import FileInfo, Storage
 from pudi.errors import CorruptError, InvalidArgumentError, PudiError, SchemaError
-from pudi.filegroup.foreign import ForeignFile
+from pudi.filegroup.basefile_copies import ForeignFile
 from pudi.ingest.source import BadRecord
 from pudi.schema import avro_to_arrow
 

@@ -1,5 +1,7 @@
 """The metadata table opened for reading: a merge-on-read table in a folder of the data table.
 
+`MetadataTable` reads it in the driver, `PartitionSnapshot` is one of its partitions as tasks read it.
+
 A file group has all that its commits state, base file size and log blocks. An index with missing entries would answer
 as if these records did not exist. So lost and replaced files are detected before a look-up, on local disks; not in
 stores where reading each commit costs a request.
@@ -396,3 +398,49 @@ class MetadataTable:
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         return read_log_blocks(self.storage, file_slice.logs, self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSnapshot:
+    """A partition of the metadata table at one moment; picklable.
+
+    Attributes:
+        name: the partition.
+        shards: its file groups.
+        scope: the instants whose log blocks count.
+        whole_key: see `secondary_shard_of`.
+    """
+
+    name: str
+    shards: Shards
+    scope: LogScope
+    whole_key: bool = False
+
+    @classmethod
+    def of(cls, table: MetadataTable, name: str, *, whole_key: bool = False) -> PartitionSnapshot:
+        """Return a partition of an opened metadata table.
+
+        Raises:
+            CorruptError: file groups are missing.
+        """
+        return cls(name, table.shards(name), table.scope, whole_key)
+
+    def read(self, storage: Storage, keys: pa.Array) -> pa.Table:
+        """Return the records of some keys; see `MetadataTable.read`.
+
+        Args:
+            storage: the data table's files.
+            keys: record keys, strings.
+        """
+        table = self._table(storage)
+        found = self.shards.holding(keys.unique(), whole_key=self.whole_key)
+        parts = [table.read_slice(self.name, each, ReadRequest(keys=own)) for each, own in found]
+        schema = pa.schema([RECORD_SCHEMA.field(name) for name in columns_of(self.name)])
+        return pa.concat_tables(parts) if parts else schema.empty_table()
+
+    def read_slice(self, storage: Storage, file_slice: FileSlice) -> pa.Table:
+        """Return all records of one file group."""
+        return self._table(storage).read_slice(self.name, file_slice)
+
+    def _table(self, storage: Storage) -> MetadataTable:
+        return MetadataTable.of_files(StorageBelow(storage, METADATA_DIR), self.scope)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileOptions, FileSlice
-from pudi.filegroup.early_detection import EarlyDetection
+from pudi.filegroup.markers import EarlyDetection
 from pudi.format import CommitMetadata, FileGroupId, IOType
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec

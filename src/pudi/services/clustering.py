@@ -37,7 +37,7 @@ from pudi.config import (
 )
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice, LogScope, stated_sizes
-from pudi.filegroup.early_detection import marked_groups
+from pudi.filegroup.markers import marked_groups
 from pudi.filegroup.slices import UNNAMED
 from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, State, WriteStat, new_file_id
 from pudi.format.plans import (

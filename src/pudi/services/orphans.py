@@ -18,7 +18,7 @@ from pudi.concurrency import read_claims
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo
 from pudi.filegroup import StorageListing
-from pudi.filegroup.unlisted_files import NamedFiles, unnamed_files
+from pudi.filegroup.committed_files import NamedFiles, unnamed_files
 from pudi.format import (
     CLAIMS_DIR,
     HEARTBEAT_DIR,

@@ -17,7 +17,7 @@ from pudi.config import Options, TableConfig, WriteOptions, names_in, resolve
 from pudi.config.arguments import text_given
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, TableExistsError, TableNotFoundError
-from pudi.filegroup.nested import check_none_below
+from pudi.filegroup.listing import check_none_below
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan import Operation
 from pudi.record import matching_paths

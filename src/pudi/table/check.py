@@ -11,7 +11,7 @@ from pudi.client.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice, FileSystemView, StorageListing
-from pudi.filegroup.unlisted_files import NamedFiles, unnamed_files
+from pudi.filegroup.committed_files import NamedFiles, unnamed_files
 from pudi.format import METADATA_DIR, Action, FileGroupId, is_shared_bucket, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry

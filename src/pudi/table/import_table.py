@@ -24,8 +24,8 @@ from pudi.errors import (
     SchemaError,
     TableExistsError,
 )
-from pudi.filegroup.foreign import ForeignFile
-from pudi.filegroup.nested import check_is_loose
+from pudi.filegroup.basefile_copies import ForeignFile
+from pudi.filegroup.listing import check_is_loose
 from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan.imports import SourceFile
 from pudi.record import KeyGenerator

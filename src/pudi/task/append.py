@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import LogFile, Markers, encode_parquet
-from pudi.filegroup.missing_columns import values_of
+from pudi.filegroup.formats import values_of
 from pudi.format import LogFileName, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries

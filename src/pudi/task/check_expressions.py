@@ -14,7 +14,7 @@ from pudi.expr import Call, depends_on_zone, keeps_order, type_of, widened
 from pudi.filegroup import BaseFile, LogFile
 from pudi.metadata import Ranges
 from pudi.metadata.keys import bloom_key, expression_partition_keys
-from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.table import PartitionSnapshot
 from pudi.task.check_files import (
     UNREADABLE,
     FileNames,

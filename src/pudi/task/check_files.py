@@ -17,7 +17,7 @@ from pudi.format import BloomFilter
 from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from pudi.metadata import Ranges, StatsSpec, leaf_values, ranges_of, stats_of_files, stats_of_records
 from pudi.metadata.keys import bloom_key, column_stats_keys, partition_stats_keys
-from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array

@@ -23,9 +23,8 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.metadata.file_stats import leaf_values
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
-from pudi.metadata.partition_snapshot import PartitionSnapshot
-from pudi.metadata.record_index_rows import keys_of_rows
-from pudi.metadata.shards import FILE_ID, read_shard
+from pudi.metadata.record_index import FILE_ID, keys_of_rows, read_shard
+from pudi.metadata.table import PartitionSnapshot
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError, SchemaError
 from pudi.filegroup import has_above_ffff
-from pudi.filegroup.foreign import ForeignFile
+from pudi.filegroup.basefile_copies import ForeignFile
 from pudi.format import BloomBuilder, WriteStat, footer_metadata, new_file_id, write_token
 from pudi.format.hashes import portions
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError, assemble

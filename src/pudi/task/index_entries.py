@@ -14,7 +14,7 @@ from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.metadata import leaf_values
 from pudi.metadata.keys import secondary_shard_of, shard_of
-from pudi.metadata.record_index_rows import encode_location, keys_of_rows, secondary_value
+from pudi.metadata.record_index import encode_location, keys_of_rows, secondary_value
 from pudi.plan import Merging, ReadPlan
 from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY

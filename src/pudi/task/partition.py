@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.format import FileGroupId, new_file_id
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
 from pudi.plan import (
     InsertRoute,
     Operation,

@@ -18,9 +18,8 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR, FileGroupId
 from pudi.metadata.changes import Changes
-from pudi.metadata.record_index_rows import decode_locations
+from pudi.metadata.record_index import FILE_ID, decode_locations, read_shard
 from pudi.metadata.record_schema import RECORD_AVRO
-from pudi.metadata.shards import FILE_ID, read_shard
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow

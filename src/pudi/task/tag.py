@@ -14,7 +14,7 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
 from pudi.merge import MergeRule
-from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards
+from pudi.metadata.record_index import FILE_ID, WHOLE_TABLE, RecordShards
 from pudi.plan import Merging, Operation
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import encoded_column, one_array

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, VirtualKeyReader, open_base_file
-from pudi.filegroup.missing_columns import values_of
+from pudi.filegroup.formats import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay

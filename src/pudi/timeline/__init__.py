@@ -2,11 +2,18 @@
 
 from pudi.timeline.archive import open_archive
 from pudi.timeline.archiving import archive
-from pudi.timeline.instant import NO_COMMIT, WRITE_ACTIONS, Instant, day_before, parse_time
+from pudi.timeline.instant import (
+    NO_COMMIT,
+    WRITE_ACTIONS,
+    Instant,
+    InstantTimes,
+    day_before,
+    parse_time,
+    register_time_generator,
+)
 from pudi.timeline.instant import next_instant as new_instant
 from pudi.timeline.store import TimelinePlace, TimelineStore
 from pudi.timeline.timeline import Timeline
-from pudi.timeline.times import InstantTimes, register_time_generator
 
 __all__ = [
     "NO_COMMIT",

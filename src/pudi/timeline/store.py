@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -37,11 +38,52 @@ from pudi.format import (
 from pudi.format.layout import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
-from pudi.timeline.cache import ListedTimeline, RecentCommits
 from pudi.timeline.guards import ClockCheck, note_own, refuse_moved, refuse_moving, refuse_strangers, refuse_taken
-from pudi.timeline.instant import WRITE_ACTIONS, Instant
-from pudi.timeline.timeline import Timeline
-from pudi.timeline.times import InstantTimes
+from pudi.timeline.instant import WRITE_ACTIONS, Instant, InstantTimes
+from pudi.timeline.timeline import ListedTimeline, Timeline
+
+MOST_STATS = 100_000
+"""Upper bound of cached file statistics: 850 bytes each, plus texts that commits share."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentCommits:
+    """Cache of commit metadata by file name; drops the least recently used.
+
+    Args:
+        most: the number of file statistics to cache at most; the newest commit is always cached.
+    """
+
+    most: int = MOST_STATS
+    _kept: dict[str, tuple[int, CommitMetadata]] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock, compare=False)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (RecentCommits, (self.most,))
+
+    def get(self, name: str) -> CommitMetadata | None:
+        """Return the cached metadata of a commit, if any."""
+        with self._guard:
+            found = self._kept.pop(name, None)
+            if found is None:
+                return None
+            self._kept[name] = found  # behind all others
+        return found[1]
+
+    def keep(self, name: str, metadata: CommitMetadata) -> CommitMetadata:
+        """Cache the metadata of a commit and evict older entries that exceed the limit."""
+        with self._guard:
+            self._kept.pop(name, None)
+            self._kept[name] = _weight(metadata), metadata
+            total = sum(weight for weight, _ in self._kept.values())
+            while total > self.most and len(self._kept) > 1:
+                total -= self._kept.pop(next(iter(self._kept)))[0]
+        return metadata
+
+
+def _weight(metadata: CommitMetadata) -> int:
+    """Statistics that a commit holds; its schema and the like count as one."""
+    return 1 + sum(len(stats) for stats in metadata.partition_to_write_stats.values())
 
 
 def written_files(content: bytes | CommitMetadata) -> list[str]:

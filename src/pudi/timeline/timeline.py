@@ -1,14 +1,19 @@
-"""The timeline as a value: the instants of one listing, in order, and archived ones where they are asked for."""
+"""The timeline as a value: the instants of one listing, in order, and archived ones where they are asked for.
+
+`ListedTimeline` lists a folder, and parses only the names that were added since.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from posixpath import basename
 
-from pudi.context import FileInfo
+from pudi.context import FileInfo, Storage
 from pudi.format import INIT_INSTANT, Action, InstantFile, Layout, State, millis_to_instant, parse_instant_file
-from pudi.format.layout import TimelineRules, rules_of
+from pudi.format.layout import MOVED, TimelineRules, rules_of
+from pudi.storage import list_names
 from pudi.timeline.instant import Instant
 
 NOTHING = "0" * 17
@@ -232,3 +237,55 @@ def _instant(file: InstantFile, info: FileInfo, layout: Layout) -> Instant:
     if file.state is not State.COMPLETED or file.completion is not None:
         return Instant(file.requested, file.action, file.state, file.completion, layout)
     return Instant(file.requested, file.action, file.state, millis_to_instant(info.modified_ms, "LOCAL"), 1)
+
+
+class ListedTimeline:
+    """The timeline in a folder as it was last listed: a writer lists it some ten times and mostly finds the same.
+
+    A pickled copy has listed nothing.
+    """
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[frozenset[str], Timeline] | None = None  # one value, since threads share it
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (ListedTimeline, ())
+
+    def list(self, storage: Storage, folder: str, layout: Layout) -> Timeline:
+        """Return the timeline now, by one listing, as a value of its own.
+
+        In layout 1, and for instants that an upgrade brought from there, the times of files are read too.
+
+        Args:
+            storage: the table's files.
+            folder: the timeline's folder.
+            layout: the layout of the timeline.
+        """
+        if layout == 1:
+            return _listed_with_times(storage, folder, layout)
+        names = frozenset(list_names(storage, folder))
+        last = self._last or (frozenset(), Timeline(layout=layout))
+        if names == last[0]:
+            return copy(last[1])
+        timeline = _parsed(names, *last)
+        if any(instant.layout != layout for instant in timeline.instants):
+            return _listed_with_times(storage, folder, layout)
+        self._last = names, timeline
+        return copy(timeline)
+
+
+def _parsed(names: frozenset[str], known: frozenset[str], before: Timeline) -> Timeline:
+    """Parse the names that were added since another listing, or all of them if some are gone."""
+    if known <= names:
+        timeline = before.with_files(sorted(names - known))
+    else:
+        timeline = Timeline.from_names(sorted(names), before.layout)
+    return replace(timeline, is_moving=True) if MOVED in names else timeline
+
+
+def _listed_with_times(storage: Storage, folder: str, layout: Layout) -> Timeline:
+    files, _ = storage.list_dir(folder)
+    timeline = Timeline.from_files(files, layout)
+    return replace(timeline, is_moving=any(info.path == f"{folder}/{MOVED}" for info in files))

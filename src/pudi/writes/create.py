@@ -22,7 +22,7 @@ from pudi.errors import (
     SchemaError,
     TableExistsError,
 )
-from pudi.filegroup.nested import is_table_root
+from pudi.filegroup.listing import is_table_root
 from pudi.format import nested_root
 from pudi.indexing.build_by_options import build_for_new
 from pudi.merge import check_delete_marker, unordered

@@ -9,7 +9,7 @@ from functools import partial
 from pudi.client.result import CommitResult
 from pudi.client.write_settings import file_options
 from pudi.errors import CorruptError, NotSupportedError, TableExistsError
-from pudi.filegroup.foreign import ForeignFile
+from pudi.filegroup.basefile_copies import ForeignFile
 from pudi.format.layout import staging_dir
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED

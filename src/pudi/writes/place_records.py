@@ -21,7 +21,7 @@ from pudi.filegroup import FileSlice, has_overtaken
 from pudi.format import new_file_id
 from pudi.indexes.record_index.changes import refuse_behind, shards_for
 from pudi.merge import MergeMode, MergeRule, merge_rule
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing
 from pudi.tagging import Index

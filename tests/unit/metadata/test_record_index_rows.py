@@ -20,9 +20,8 @@ from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.indexes.record_index.changes import open_shards
-from pudi.metadata.record_index_rows import decode_locations, encode_location
+from pudi.metadata.record_index import LOCATIONS, RecordShards, decode_locations, encode_location, read_shard, shard_id
 from pudi.metadata.record_schema import RECORD_AVRO
-from pudi.metadata.shards import LOCATIONS, RecordShards, read_shard, shard_id
 from pudi.schema import RECORD_KEY
 from pudi.storage import LocalStorage
 from pudi.task.metadata_files import encode_delete_block

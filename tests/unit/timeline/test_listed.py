@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pudi.context import FileInfo
 from pudi.format.layout import MOVED
 from pudi.timeline import Timeline
-from pudi.timeline.cache import ListedTimeline
+from pudi.timeline.timeline import ListedTimeline
 
 
 @dataclass

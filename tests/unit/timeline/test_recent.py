@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from pudi.format import CommitMetadata, WriteStat
-from pudi.timeline.cache import RecentCommits
+from pudi.timeline.store import RecentCommits
 
 
 def _commit(files: int) -> CommitMetadata:

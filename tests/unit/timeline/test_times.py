@@ -13,7 +13,7 @@ from pudi.client import MetaClient
 from pudi.config import resolve
 from pudi.context import Context, ManualClock
 from pudi.format import Action, instant_to_millis
-from pudi.timeline import InstantTimes, TimelineStore, times
+from pudi.timeline import InstantTimes, TimelineStore
 
 TYPE, SKEW = "hoodie.time.generator.type", "hoodie.time.generator.max_expected_clock_skew_ms"
 PROVIDER = "hoodie.write.lock.provider"
@@ -24,7 +24,7 @@ START_MS = 1_700_000_000_000
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(times, "_REGISTERED", {})
+    monkeypatch.setattr("pudi.timeline.instant._REGISTERED", {})
     yield
 
 

@@ -17,7 +17,7 @@ from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
 from pudi.engine.spark.session import spark_errors, struct_type
 from pudi.errors import CorruptError, NotFoundError, UnavailableError
 from pudi.filegroup import HFILE_EXTENSION, BaseFile, FileSlice
-from pudi.filegroup.opening import check_size_of
+from pudi.filegroup.basefile import check_size_of
 from pudi.schema import arrow_to_spark_json
 from pudi.storage import StorageKind, storage_kind
 

@@ -18,7 +18,7 @@ from pudi.engine.spark.routing import salts
 from pudi.engine.spark.session import column_in_workers, functions, in_workers, struct_type
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.schema.arrays import encoded_column, take, take_column
 from pudi.storage import executor_of

@@ -33,7 +33,7 @@ from pudi.engine.spark.session import functions, in_workers, spark_errors, struc
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
 from pudi.merge import DELETED
-from pudi.metadata.shards import RecordShards
+from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
 from pudi.schema.arrays import one_array, take

@@ -55,7 +55,7 @@ from pudi.metadata import (
 )
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder, make_groups

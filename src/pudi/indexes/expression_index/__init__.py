@@ -46,7 +46,7 @@ from pudi.indexes.kind import (
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.changes import Changes, bloom_changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.partition_snapshot import PartitionSnapshot
+from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder

@@ -47,8 +47,7 @@ from pudi.indexes.record_index.properties import (
 )
 from pudi.metadata import MetadataTable, partitions_listed
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata.record_index_rows import encode_location
-from pudi.metadata.shards import FILE_ID, WHOLE_TABLE, RecordShards, shard_id
+from pudi.metadata.record_index import FILE_ID, WHOLE_TABLE, RecordShards, encode_location, shard_id
 from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
 from pudi.metadata_write.index_defs import IndexRequest

@@ -30,8 +30,7 @@ from pudi.format import (
 )
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.indexes.record_index.properties import is_partitioned, may_repeat, note_repeated
-from pudi.metadata.record_index_rows import encode_location
-from pudi.metadata.shards import WHOLE_TABLE, RecordShards, shard_id
+from pudi.metadata.record_index import WHOLE_TABLE, RecordShards, encode_location, shard_id
 from pudi.metadata.validity import is_known_to, scope_of
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated

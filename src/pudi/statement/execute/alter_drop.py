@@ -8,7 +8,7 @@ from typing import Any
 
 from pudi.config import KEY_PREFIXES, resolve
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
-from pudi.filegroup.nested import check_none_below
+from pudi.filegroup.listing import check_none_below
 from pudi.schema.spark_types import quote
 from pudi.statement.execute import partitions
 from pudi.statement.execute.create import (
