@@ -11,6 +11,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.indexes.record_index.changes import open_shards
 from pudi.metadata.record_index import FILE_ID
 
@@ -50,7 +51,7 @@ def assert_index_is_the_scan(path: Path, chance: np.random.Generator) -> int:
     """Compare them key by key, read as a whole and looked up; the number of keys."""
     by_scan = scanned(path).sort_by("_hoodie_record_key").combine_chunks()
     meta = MetaClient.open(str(path), None, {})
-    index = open_shards(meta, meta.store.load())
+    index = open_shards(TableSnapshot.load(meta))
     assert index is not None
     parts = [index.scan(number) for number in range(len(index.slices))]
     plain = pa.schema([(name, pa.string()) for name in PLACES])

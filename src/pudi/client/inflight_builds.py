@@ -13,6 +13,7 @@ from dataclasses import replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import BlockedError, NotFoundError
 from pudi.format import METADATA_DIR, Action, State, parse_data_file
 from pudi.format.metadata_partitions import with_companions
@@ -85,9 +86,10 @@ def with_inflight_builds(own: Timeline, instants: Collection[str]) -> Timeline:
     return replace(own, instants=tuple(done(instant) for instant in own.instants))
 
 
-def maintained_timeline(meta: MetaClient, mdt: MetaClient) -> Timeline:
-    """Return the metadata table's timeline, in which the file groups of all maintained partitions are visible."""
-    return with_inflight_builds(mdt.store.load(), set(inflight_partitions(meta).values()))
+def with_maintained(meta: MetaClient, mdt: MetaClient) -> TableSnapshot:
+    """Return the metadata table as it is now, in which the file groups of all maintained partitions are visible."""
+    own = TableSnapshot.load(mdt)
+    return own.at(with_inflight_builds(own.timeline, set(inflight_partitions(meta).values())))
 
 
 def _has_groups(meta: MetaClient, partition: str) -> bool:

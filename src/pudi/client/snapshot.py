@@ -94,9 +94,9 @@ class TableSnapshot:
             self.timeline, seen=self.part, archived_until=archived_until, opened=opened, sizes=sizes, whole=whole
         )
 
-    def listing(self) -> FileListing:
+    def listing(self, opened: MetadataTable | None = None) -> FileListing:
         """Return the listing of the table's files; see `MetaClient.listing`."""
-        return self.meta.listing(self.timeline)
+        return self.meta.listing(self.timeline, opened)
 
     def metadata_table(self) -> MetadataTable:
         """Return the metadata table, opened for reading; errors as of `MetadataTable.open`."""

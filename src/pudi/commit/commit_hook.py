@@ -17,6 +17,7 @@ from posixpath import basename
 from pudi.client.changed_groups import may_change_keys
 from pudi.client.inflight_builds import inflight_partitions, maintained_partitions
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import Action, RollbackPartitionMetadata, parse_log_file
@@ -25,7 +26,7 @@ from pudi.indexes import registry
 from pudi.indexes.kind import CommitChanges, IndexedCommit, LockedCommit
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.commit import commit_changes
+from pudi.metadata_write.commit import LockedMetadata, commit_changes
 from pudi.metadata_write.index_logs import IndexesChangedError, IndexLogs, StagedKeyChanges, write_index_logs
 from pudi.metadata_write.rollback import discard_deltacommit, roll_back
 from pudi.metadata_write.written_entries import WrittenEntries
@@ -98,7 +99,9 @@ class _IndexWork:
             return
         mdt = open_metadata(meta)
         # Hudi considers a pending deltacommit of the metadata table without a heartbeat dead
-        heart = Heartbeat(mdt.storage, requested, meta.context, staging.options[WriteOptions.heartbeat_interval_ms])
+        heart = Heartbeat(
+            mdt.storage, requested, meta.context, staging.snapshot.options[WriteOptions.heartbeat_interval_ms]
+        )
         heart.start()
         try:
             others = {name for name in maintained if not registry.is_record_level(name)}
@@ -124,11 +127,11 @@ class _IndexWork:
         self._check_staged(maintained)
         table = meta.metadata_table(now)
         meta.check_listed(table)
-        locked = LockedCommit(now, table, maintained)
+        locked = LockedCommit(TableSnapshot(meta, now), table, maintained)
         found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
-        instants = set(building.values())
-        commit_changes(open_metadata(meta), requested, changes, self.logs, maintained, instants, table, self._verify)
+        held = LockedMetadata(table, maintained, set(building.values()), self.logs)
+        commit_changes(open_metadata(meta), requested, changes, held, self._verify)
         for each in self.prepared_changes:
             each.finish(locked)
 

@@ -141,7 +141,7 @@ class BloomFiltersBuilder(IndexBuilder):
     def fill(self) -> Stats:
         """Write the filters from footers, or from keys."""
         work, ids = self.work, self.groups()
-        listed = work.meta.listing(work.timeline).all_files()
+        listed = work.snapshot.listing().all_files()
         files = [
             BaseFile(partition, name, info.size)
             for partition, infos in listed.items()

@@ -23,7 +23,6 @@ from pudi.metadata.record_index import RecordShards
 from pudi.metadata.table import PartitionSnapshot
 from pudi.plan import ReadableTable, ReadPlan, Selection, plan_read
 from pudi.record import KeyGenerator
-from pudi.schema import with_meta_fields
 from pudi.storage import LocalStorage, delete_folder
 from pudi.task import Engine, FileJob
 from pudi.task.check_files import UNREADABLE
@@ -153,12 +152,12 @@ class KeyCheck:
 
     Args:
         runner: where jobs run.
-        timeline: the table's, as the check sees it.
+        snapshot: the table, as the check sees it.
         slices: its newest slices.
     """
 
     runner: CheckRun
-    timeline: Timeline
+    snapshot: TableSnapshot
     slices: tuple[FileSlice, ...]
 
     def of_records(self, index: RecordShards | None, findings: list[Findings]) -> int:
@@ -217,7 +216,7 @@ class KeyCheck:
         return max(1, min(_MOST_PARTS, sum(each.size for each in self.slices) // _PART_BYTES))
 
     def _stage(self, spread: Spread) -> list[Staged]:
-        plan = read_plan(self.runner.meta, self.timeline, spread.columns)
+        plan = read_plan(self.snapshot, spread.columns)
         jobs = [
             StageKeys(number, plan, spread, group, self.runner.staging, f"{self.runner.folder}/{number}")
             for number, group in enumerate(_groups(self.slices))
@@ -225,10 +224,9 @@ class KeyCheck:
         return [each for each in self.runner.run(jobs) if isinstance(each, Staged)]
 
 
-def read_plan(meta: MetaClient, timeline: Timeline, columns: Sequence[str]) -> ReadPlan:
+def read_plan(snapshot: TableSnapshot, columns: Sequence[str]) -> ReadPlan:
     """Return how readers read some columns of the table, without slices."""
-    snapshot, populated = TableSnapshot(meta, timeline), meta.config.populate_meta_fields
-    history, merging = read_history(snapshot), merging_of(snapshot)
+    populated, history, merging = snapshot.config.populate_meta_fields, read_history(snapshot), merging_of(snapshot)
     table = ReadableTable(snapshot.table, snapshot.schema.columns, populated, history, merging)
     return plan_read(table, Selection(columns))
 
@@ -280,8 +278,7 @@ class IndexCheck:
     """The inputs of a check and its findings so far.
 
     Attributes:
-        meta: the table.
-        timeline: its timeline, as the check sees it.
+        snapshot: the table, as the check sees it.
         slices: the table's newest slices, as folders list them.
         runner: runs jobs.
         opened: the metadata table at that moment; None if there is none or it can't be read.
@@ -290,14 +287,18 @@ class IndexCheck:
         keys_compared: whether the table's record keys were compared, so that duplicates were found.
     """
 
-    meta: MetaClient
-    timeline: Timeline
+    snapshot: TableSnapshot
     slices: Sequence[FileSlice]
     runner: CheckRun
     opened: MetadataTable | None
     findings: list[Findings] = field(default_factory=list)
     compared: dict[str, int] = field(default_factory=dict)
     keys_compared: bool = False
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+        return self.snapshot.meta
 
     @property
     def table(self) -> MetadataTable:
@@ -308,13 +309,13 @@ class IndexCheck:
     @property
     def schema(self) -> pa.Schema:
         """The table's columns, with meta fields if its files have them."""
-        schema = self.meta.schema(self.timeline)
-        return with_meta_fields(schema) if self.meta.config.populate_meta_fields else schema
+        schema = self.snapshot.schema
+        return schema.stored if self.snapshot.config.populate_meta_fields else schema.columns
 
     @property
     def keys(self) -> KeyCheck:
         """The comparison of record keys."""
-        return KeyCheck(self.runner, self.timeline, tuple(self.slices))
+        return KeyCheck(self.runner, self.snapshot, tuple(self.slices))
 
     def run(self, jobs: Sequence[FileJob]) -> None:
         """Run jobs and collect their findings."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pudi.client.changed_groups import may_change_keys
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import key_generator
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
@@ -36,8 +37,8 @@ from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import Index
-from pudi.task import Engine
-from pudi.timeline import Instant, Timeline
+from pudi.task import Engine, FileJob, FileResult
+from pudi.timeline import Instant
 from pudi.timeline.plan_runs import PlanRun
 
 _FIRST_WITH_NAMES = 9
@@ -123,16 +124,14 @@ class IndexStaging:
 
     Attributes:
         engine: runs the jobs.
-        timeline: the table's, as the commit was planned by it.
-        options: the writer's.
+        snapshot: the table, as the commit was planned by it, with the writer's options.
         index: the index that the commit located its records by.
         entries: what the commit's tasks have staged of indexes.
         run: the run of a plan that commits; None for a write.
     """
 
     engine: Engine
-    timeline: Timeline
-    options: Options
+    snapshot: TableSnapshot
     index: Index = field(default_factory=Index)
     entries: WrittenEntries = field(default_factory=WrittenEntries)
     run: PlanRun | None = None
@@ -143,22 +142,23 @@ class PlannedWrite:
     """A write whose tasks are about to start.
 
     Attributes:
-        meta: the table.
-        timeline: the table's, as the write was planned by it.
+        snapshot: the table, as the write was planned by it, with the writer's options.
         requested: requested time of the commit.
-        options: the writer's.
         schema: the table's columns after the write, without meta fields.
         index: the index that locates the records.
         history: the schemas of older files, in a table with schema on read.
     """
 
-    meta: MetaClient
-    timeline: Timeline
+    snapshot: TableSnapshot
     requested: str
-    options: Options
     schema: pa.Schema
     index: Index
     history: SchemaHistory | None
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+        return self.snapshot.meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +195,25 @@ class IndexedCommit:
     staging: IndexStaging | None
     removed: RemovedFiles | None = None
 
+    def run(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
+        """Run jobs on the engine, with the table's storage. Only a commit that changes files has any."""
+        if not jobs:
+            return ()
+        assert self.staging is not None
+        return self.staging.engine.run_jobs(self.meta.storage, self.instant.requested, jobs)
+
 
 @dataclass(frozen=True, slots=True)
 class LockedCommit:
     """The state of the table when a commit holds its lock.
 
     Attributes:
-        now: the table's timeline.
+        snapshot: the table as it is now.
         table: the metadata table as it is before the commit.
         maintained: the partitions of the metadata table that commits maintain.
     """
 
-    now: Timeline
+    snapshot: TableSnapshot
     table: MetadataTable
     maintained: frozenset[str]
 

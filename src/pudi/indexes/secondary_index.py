@@ -13,16 +13,25 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from pudi.client.changed_groups import changed_groups, key_reading, may_change_keys
-from pudi.client.inflight_builds import maintained_timeline
+from pudi.client.inflight_builds import with_maintained
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.filegroup import FileSlice
-from pudi.format import CommitMetadata, WriteStat, staging_dir
+from pudi.format import WriteStat, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, IndexRead, KeyChanges, LookupResult, PlannedWrite
+from pudi.indexes.kind import (
+    CommitChanges,
+    IndexedCommit,
+    IndexKind,
+    IndexRead,
+    IndexStaging,
+    KeyChanges,
+    LookupResult,
+    PlannedWrite,
+)
 from pudi.indexes.record_index import RecordIndexBuilder, locate_keys
 from pudi.indexes.record_index.properties import record_index_spec
 from pudi.metadata import MetadataTable
@@ -36,7 +45,6 @@ from pudi.metadata_write.building import Building, IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
 from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated
-from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.lookup import MOST_VALUES, values_read
@@ -48,8 +56,6 @@ from pudi.task.index_entries import SecondaryReading, SecondaryStaging
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.repeated_keys import Repeated
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
-from pudi.timeline import Instant, Timeline
-from pudi.timeline.plan_runs import PlanRun
 
 
 def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]:
@@ -114,22 +120,22 @@ class StagedSecondary:
     count: int
     keys: tuple[StagedKeys, ...]
 
-    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+    def plan(self, own: TableSnapshot) -> ShardWork:
         """Find the file groups of the index that the commit changes; see `StagedKeyChanges.plan`."""
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
-        groups = Shards.of(self.partition, mdt.view(own, sizes=False).slices(self.partition)).all
+        groups = Shards.of(self.partition, own.view(sizes=False).slices(self.partition)).all
         if len(groups) != self.count:
             raise IndexesChangedError(
                 f"the index {self.partition} was rebuilt while this write was under way; retry",
                 table=self.meta.storage.root,
                 instant=self.instant,
             )
-        if is_invalidated(mdt, own, self.partition, groups):
+        if is_invalidated(own, self.partition, groups):
             return ShardWork(self, (), ())
         tasks = tuple(
-            ShardTask(place, self.instant, mdt.store.layout, groups[shard], portions)
+            ShardTask(place, self.instant, own.meta.store.layout, groups[shard], portions)
             for place, ((_, shard), portions) in enumerate(found.items())
         )
         return ShardWork(self, tasks, ())
@@ -138,91 +144,74 @@ class StagedSecondary:
         """Its tasks look for none."""
 
 
-def stage_secondary(
-    meta: MetaClient,
-    engine: Engine,
-    instant: Instant,
-    written: CommitMetadata,
-    timeline: Timeline,
-    names: Sequence[str],
-    entries: WrittenEntries,
-    run: PlanRun | None = None,
-) -> list[StagedSecondary]:
+def stage_secondary(commit: IndexedCommit, staging: IndexStaging, names: Sequence[str]) -> list[StagedSecondary]:
     """Find the pairs of value and key that a commit adds to secondary indexes and removes from them.
 
-    Tasks that wrote files have staged theirs. Jobs read the other file groups.
+    Tasks that wrote files have staged theirs. Jobs read the other file groups: no key passes through this process.
 
     Args:
-        meta: the table.
-        engine: runs the jobs: no key passes through this process.
-        instant: the commit, not yet completed.
-        written: the commit's metadata.
-        timeline: the timeline when the commit was planned.
+        commit: the commit.
+        staging: how its files are read.
         names: the indexes' partitions of the metadata table.
-        entries: what the commit's tasks have staged.
-        run: the run of a plan that commits; None for a write.
     """
+    meta, instant, entries = commit.meta, commit.instant.requested, staging.entries
     indexes = secondary_indexes(meta, names)
-    if not indexes or not may_change_keys(written):
+    if not indexes or not may_change_keys(commit.written):
         return []
-    stagings = [_staging_of(meta, index, instant.requested, timeline, entries) for index in indexes]
+    stagings = [_staging_of(staging, index, instant) for index in indexes]
     emitted = [entries.keys(each.index) if each in entries.stagings else {} for each in stagings]
     complete = set.intersection(*(set(keys) for keys in emitted))
 
     def matters(stat: WriteStat) -> bool:
         return (stat.partition_path or "", stat.file_id or "") not in complete
 
-    groups = list(changed_groups(TableSnapshot(meta, timeline), written, matters))
+    groups = list(changed_groups(staging.snapshot, commit.written, matters))
     jobs: list[KeyTask] = []
-    for staging, keys in zip(stagings, emitted, strict=True):
-        of_index = SecondaryReading(staging.reading, staging.column)
+    for how, keys in zip(stagings, emitted, strict=True):
+        of_index = SecondaryReading(how.reading, how.column)
         for place, group in enumerate(groups):
             if group.stats and group.id in keys:
                 continue
-            path = f"{staging.folder}/{staging.index}-{place}"
-            path = path if run is None else run.own(path)
-            task = KeyTask(len(jobs), of_index, "", secondary_value(), staging.shards, path, group.before, group.after)
-            jobs.append(replace(task, whole_key=staging.whole_key, index=staging.index))
-    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found = [*staged_of(results), *(each for keys in emitted for each in keys.values() if each.shards)]
+            path = f"{how.folder}/{how.index}-{place}"
+            path = path if staging.run is None else staging.run.own(path)
+            task = KeyTask(len(jobs), of_index, "", secondary_value(), how.shards, path, group.before, group.after)
+            jobs.append(replace(task, whole_key=how.whole_key, index=how.index))
+    found = [*staged_of(commit.run(jobs)), *(each for keys in emitted for each in keys.values() if each.shards)]
     return [
         StagedSecondary(
             meta,
-            engine,
-            instant.requested,
-            staging.index,
-            staging.shards,
-            tuple(each for each in found if each.index == staging.index),
+            staging.engine,
+            instant,
+            how.index,
+            how.shards,
+            tuple(each for each in found if each.index == how.index),
         )
-        for staging in stagings
+        for how in stagings
     ]
 
 
-def _staging_of(
-    meta: MetaClient, index: IndexSpec, requested: str, timeline: Timeline, entries: WrittenEntries
-) -> SecondaryStaging:
+def _staging_of(staging: IndexStaging, index: IndexSpec, requested: str) -> SecondaryStaging:
     """Return how the tasks of a commit staged an index, if it is still the same one, else how jobs do it now."""
-    staged = entries.staging(index.partition)
+    staged = staging.entries.staging(index.partition)
     now = (index.columns[0], hashes_whole_keys(index))
     if isinstance(staged, SecondaryStaging) and (staged.column, staged.whole_key) == now:
         return staged
-    return next(secondary_staging(meta, [index], requested, timeline))
+    return next(secondary_staging(staging.snapshot, [index], requested))
 
 
 def secondary_staging(
-    meta: MetaClient, indexes: Sequence[IndexSpec], requested: str, timeline: Timeline
+    snapshot: TableSnapshot, indexes: Sequence[IndexSpec], requested: str
 ) -> Iterator[SecondaryStaging]:
     """Yield how the keys of secondary indexes are staged.
 
     Args:
-        meta: the table.
+        snapshot: the table when the commit was planned.
         indexes: the indexes.
         requested: requested time of the commit.
-        timeline: the timeline when the commit was planned.
     """
-    mdt = open_metadata(meta)
-    reading = key_reading(TableSnapshot(meta, timeline)).with_instant(requested)
-    view = mdt.view(maintained_timeline(meta, mdt), sizes=False)
+    meta = snapshot.meta
+    reading = key_reading(snapshot).with_instant(requested)
+    view = with_maintained(meta, open_metadata(meta)).view(sizes=False)
     for index in indexes:
         type_of_indexed(meta, index, reading.schema)
         count = len(Shards.of(index.partition, view.slices(index.partition)).all)
@@ -277,7 +266,7 @@ class SecondaryIndexBuilder(IndexBuilder):
             )
         if len(work.spec.columns) != 1:
             raise InvalidArgumentError(f"{name}: a secondary index is over one column", table=root)
-        kind = leaf_type(avro_to_arrow(meta.schema_json(work.timeline)), work.spec.columns[0])
+        kind = leaf_type(avro_to_arrow(work.snapshot.schema.avro), work.spec.columns[0])
         if kind is None:
             raise InvalidArgumentError(f"{name}: the table has no column {work.spec.columns[0]!r}", table=root)
         if not may_be_secondary(kind):
@@ -306,7 +295,7 @@ class SecondaryIndexBuilder(IndexBuilder):
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
         work, spec = self.work, self.work.spec
-        reading = SecondaryReading(key_reading(TableSnapshot(work.meta, work.timeline)), spec.columns[0])
+        reading = SecondaryReading(key_reading(work.snapshot), spec.columns[0])
         folder, value = staging_dir(work.requested), secondary_value()
         whole = hashes_whole_keys(spec)
         jobs = [
@@ -350,30 +339,19 @@ class SecondaryIndexes(IndexKind):
         """The keys of files are staged where the files are written, unless the write changes the column's type."""
         if not partitions:
             return
-        before, indexes = write.meta.schema(write.timeline), []
+        before, indexes = write.snapshot.schema.columns, []
         for spec in secondary_indexes(write.meta, partitions):
             kind = type_of_indexed(write.meta, spec, write.schema)
             if kind == leaf_type(before, spec.columns[0]) and may_be_secondary(kind):
                 indexes.append(spec)
         if indexes:
-            yield from secondary_staging(write.meta, indexes, write.requested, write.timeline)
+            yield from secondary_staging(write.snapshot, indexes, write.requested)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the pairs of value and key that the commit adds and removes."""
-        staging = commit.staging
-        if staging is None or not partitions:
+        if commit.staging is None or not partitions:
             return CommitChanges()
-        staged = stage_secondary(
-            commit.meta,
-            staging.engine,
-            commit.instant,
-            commit.written,
-            staging.timeline,
-            partitions,
-            staging.entries,
-            staging.run,
-        )
-        return KeyChanges(tuple(staged))
+        return KeyChanges(tuple(stage_secondary(commit, commit.staging, partitions)))
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:
         """Look up the record keys of a predicate's values in a secondary index, and these in the record index."""
@@ -391,7 +369,7 @@ class SecondaryIndexes(IndexKind):
         for name in partitions:
             try:
                 spec = defined_index(meta, name)
-                kind = leaf_type(meta.schema(check.timeline), spec.columns[0]) if len(spec.columns) == 1 else None
+                kind = leaf_type(check.snapshot.schema.columns, spec.columns[0]) if len(spec.columns) == 1 else None
                 if kind is None:
                     raise CorruptError("no definition says which column it is about", table=meta.storage.root)
                 if may_be_secondary(kind):

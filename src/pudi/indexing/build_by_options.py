@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import ConflictError, PudiError
 from pudi.filegroup import StorageListing
@@ -26,29 +27,27 @@ from pudi.metadata_write.client import create_metadata
 from pudi.metadata_write.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.storage import delete_folder
 from pudi.task import Engine
-from pudi.timeline import Timeline
 
 _log = logging.getLogger(__name__)
 
 
-def build_wanted(meta: MetaClient, engine: Engine, options: Options, timeline: Timeline | None = None) -> None:
+def build_wanted(snapshot: TableSnapshot, engine: Engine) -> None:
     """Make the metadata table and the indexes that the user asks for and the table lacks, one by one.
 
     Before, rebuild what another process deleted and didn't rebuild.
 
     Args:
-        meta: the table.
+        snapshot: the table at the start of the write, with the writer's options; only explicitly given ones count.
         engine: runs the jobs.
-        options: the writer's; only explicitly given ones count.
-        timeline: the table's timeline at the start of the write; None loads it.
 
     Raises:
         InvalidArgumentError: both kinds of record index are asked for, or the table can't have an index.
         NotFoundError: a file of the table is missing.
         CorruptError: a file of the table can't be read.
     """
+    meta, options = snapshot.meta, snapshot.options
     finish_rebuild(meta, engine, options)
-    build_metadata(meta, options, timeline)
+    build_metadata(snapshot)
     for asked in [spec for kind in registry.KINDS for spec in kind.wanted(meta, options)]:
         if FILES in meta.config.metadata_partitions and asked.partition not in meta.config.metadata_partitions:
             try:
@@ -77,9 +76,9 @@ def build_for_new(meta: MetaClient, options: Options) -> None:
         return
     try:
         with meta.lock:
-            timeline = meta.store.load()
-            if not timeline.instants:  # another process that writes already has other things to tell it
-                _build(meta, options, timeline, (), _BY_DEFAULT)
+            snapshot = TableSnapshot.load(meta, options)
+            if not snapshot.timeline.instants:  # another process that writes already has other things to tell it
+                _build(snapshot, (), _BY_DEFAULT)
     except PudiError as error:
         _log.warning(
             "the table was made without a metadata table; a write with %s=true makes it: %s",
@@ -100,25 +99,24 @@ def list_added(meta: MetaClient, options: Options) -> None:
     """
     with meta.lock:
         meta.reload()
-        timeline, ready = meta.store.load(), set(meta.config.metadata_partitions)
-        if FILES not in ready or timeline.instants or not ready <= _BY_DEFAULT:
+        snapshot, ready = TableSnapshot.load(meta, options), set(meta.config.metadata_partitions)
+        if FILES not in ready or snapshot.timeline.instants or not ready <= _BY_DEFAULT:
             return
         set_partitions(meta, ready=(), building=())
-        _build(meta, options, timeline, StorageListing(meta.storage).partitions(), ready)
+        _build(snapshot, StorageListing(meta.storage).partitions(), ready)
 
 
-def _build(
-    meta: MetaClient, options: Options, timeline: Timeline, partitions: Collection[str], wanted: Collection[str]
-) -> None:
+def _build(snapshot: TableSnapshot, partitions: Collection[str], wanted: Collection[str]) -> None:
+    meta = snapshot.meta
     delete_folder(meta.storage, METADATA_DIR)
     mdt = create_metadata(meta)
-    make_list(mdt, next_instant(meta, timeline), files_changes({key: {} for key in partitions}, partitions=partitions))
+    make_list(mdt, next_instant(snapshot), files_changes({key: {} for key in partitions}, partitions=partitions))
     ready, more = {FILES}, {}
     for kind in registry.KINDS:
-        if kind.type.name not in wanted or not kind.is_default(options):
+        if kind.type.name not in wanted or not kind.is_default(snapshot.options):
             continue
         asked = IndexSpec(kind.type, kind.type.name)
-        work = Building(meta, NoEngine(), options, asked, timeline, next_instant(meta, timeline))
+        work = Building(snapshot, NoEngine(), asked, next_instant(snapshot))
         builder = registry.open_builder(work)
         spec = builder.work.spec
         if kind.needs_columns and not spec.columns:

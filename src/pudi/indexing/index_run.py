@@ -19,6 +19,7 @@ from posixpath import basename
 from pudi.client.inflight_builds import plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import keep_alive
 from pudi.commit.revert_index_build import complete_index, is_dead_building, revert_index_build
 from pudi.commit.transaction import begin_report
@@ -56,7 +57,7 @@ class IndexRun:
         meta: the table.
         engine: runs the jobs.
         instant: the indexing instant.
-        resolved: the options.
+        options: the options.
         keeps_plan: whether a failed run leaves the plan for other processes.
         small_here: see `Building`.
     """
@@ -64,7 +65,7 @@ class IndexRun:
     meta: MetaClient
     engine: Engine
     instant: Instant
-    resolved: Options
+    options: Options
     keeps_plan: bool = True
     small_here: bool = False
     report: ActionReport = field(init=False)
@@ -97,8 +98,8 @@ class IndexRun:
             if pending.is_completed:
                 return pending, {}
             spec = defined_index(self.meta, plan[0].partition)
-            timeline, here = self.meta.store.load(), self.small_here
-            work = Building(self.meta, self.engine, self.resolved, spec, timeline, pending.requested, here)
+            snapshot = TableSnapshot.load(self.meta, self.options)
+            work = Building(snapshot, self.engine, spec, pending.requested, self.small_here)
             builder = registry.open_builder(work)
             with self.report.phase("count"):
                 groups = builder.groups()
@@ -112,7 +113,7 @@ class IndexRun:
     def _leased(self) -> Iterator[tuple[Instant, tuple[IndexedPartition, ...]]]:
         """Yield the leased plan with a heartbeat; revert it to requested on an error."""
         meta, requested = self.meta, self.instant.requested
-        interval = WriteOptions.of(self.resolved).heartbeat_interval_ms
+        interval = WriteOptions.of(self.options).heartbeat_interval_ms
         # Hudi considers a deltacommit of the metadata table without a heartbeat dead, even one of an index build
         beats = [Heartbeat(s, requested, meta.context, interval) for s in (meta.storage, open_metadata(meta).storage)]
         leased = False
@@ -136,7 +137,7 @@ class IndexRun:
     def _free(self) -> Instant:
         """Return the current instant of the plan, which is pending and which no process runs."""
         current = self.meta.store.load().find(self.instant.requested, Action.INDEXING)
-        options = WriteOptions.of(self.resolved)
+        options = WriteOptions.of(self.options)
         if current is None or current.is_completed or not is_dead_building(self.meta, current, options):
             raise build_in_progress(self.meta, self.instant, "")
         return current
@@ -152,9 +153,9 @@ class IndexRun:
         make_groups(mdt, instant.requested, partition, groups)
         with meta.lock:
             self._check_not_built(partition)
-            now = meta.store.load()
-            if {i.requested for i in now.commits} != {i.requested for i in builder.work.timeline.commits}:
-                builder.work = replace(builder.work, timeline=now)
+            now = builder.work.snapshot.refreshed()
+            if {i.requested for i in now.commits} != {i.requested for i in builder.work.snapshot.commits}:
+                builder.work = replace(builder.work, snapshot=now)
                 add_groups(mdt, instant.requested, partition, builder.late_groups())
             meta.storage.sync([meta.store.path(instant)])  # the properties may only list a complete index
             mdt.storage.sync([partition, mdt.store.path(own)])
@@ -176,18 +177,18 @@ class IndexRun:
     def _finish(self, builder: IndexBuilder, instant: Instant, filled: Stats) -> tuple[Instant, Stats]:
         """Check under the lock that all commits since the start updated the index, then publish it."""
         meta, partition = self.meta, builder.work.spec.partition
-        builder.catch_up(meta.store.load())
+        builder.catch_up(builder.work.snapshot.refreshed())
         with meta.lock:
             self._check_not_built(partition)
-            now, config = meta.store.load(), meta.config
+            now, config = builder.work.snapshot.refreshed(), meta.config
             if partition not in config.metadata_partitions_inflight:
                 raise ConflictError(
                     f"another process dropped the index {partition} while it was being built",
                     table=meta.storage.root,
                     instant=instant.requested,
                 )
-            meta.store.refuse_strangers(instant, builder.work.timeline, now)
-            self._check_updated_by_all(builder, now)
+            meta.store.refuse_strangers(instant, builder.work.snapshot.timeline, now.timeline)
+            self._check_updated_by_all(builder, now.timeline)
             stats = {partition: (), **filled, **builder.finish(now)}
             mdt = open_metadata(meta)
             own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
@@ -215,7 +216,7 @@ class IndexRun:
             raise _CommitMissedIndex(
                 f"the file groups of {partition} were compacted meanwhile", table=meta.storage.root
             )
-        known = {i.requested for i in work.timeline.commits}
+        known = {i.requested for i in work.snapshot.commits}
         for commit in (i for i in now.commits if i.requested not in known):
             delta = own.find(commit.requested, Action.DELTACOMMIT)
             took_part = delta is not None and delta.is_completed

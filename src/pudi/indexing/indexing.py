@@ -12,6 +12,7 @@ from dataclasses import replace
 from pudi.client.inflight_builds import inflight_partitions, plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.revert_index_build import is_dead_building, revert_index_build
 from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent, check_writable
@@ -41,14 +42,14 @@ _log = logging.getLogger(__name__)
 _PENDING = (State.REQUESTED, State.INFLIGHT)
 
 
-def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> CommitResult:
+def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, options: Options) -> CommitResult:
     """Plan an index and build it.
 
     Args:
         meta: the table.
         engine: runs the jobs.
         spec: the index, as the user requests it.
-        resolved: the options.
+        options: the options.
 
     Returns:
         What was written.
@@ -58,11 +59,11 @@ def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Op
         NotSupportedError: this release can't write the table, or this kind of index.
         ConflictError: another process is building it, or other writers interfered; nothing of it is left.
     """
-    instant = schedule_index(meta, engine, spec, resolved)
-    return IndexRun(meta, engine, instant, resolved, keeps_plan=False).run()
+    instant = schedule_index(meta, engine, spec, options)
+    return IndexRun(meta, engine, instant, options, keeps_plan=False).run()
 
 
-def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
+def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, options: Options) -> Instant:
     """Plan an index, for any process to build; arguments and errors as `create_index`.
 
     It replaces a plan for the same index that no process runs.
@@ -70,31 +71,31 @@ def schedule_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: 
     Returns:
         The requested instant.
     """
-    _check(meta, resolved)
-    _with_metadata(meta, resolved)
+    _check(meta, options)
+    _with_metadata(meta, options)
     with meta.lock:
         meta.reload()
-        return _plan(meta, engine, spec, resolved)
+        return _plan(meta, engine, spec, options)
 
 
-def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Instant:
+def _plan(meta: MetaClient, engine: Engine, spec: IndexSpec, options: Options) -> Instant:
     """Request the indexing instant with its plan, under the table's lock; see `schedule_index`."""
-    root, timeline = meta.storage.root, meta.store.load()
+    root, snapshot = meta.storage.root, TableSnapshot.load(meta, options)
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError("another process dropped the metadata table; retry", table=root)
     if spec.partition in meta.config.metadata_partitions:
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
-    found = registry.open_builder(Building(meta, engine, resolved, spec, timeline, "")).work.spec
-    if (running := _discard_dead(meta, timeline, spec.partition, resolved)) is not None:
+    found = registry.open_builder(Building(snapshot, engine, spec, "")).work.spec
+    if (running := _discard_dead(snapshot, spec.partition)) is not None:
         raise build_in_progress(meta, running, spec.partition)
     if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
         raise InvalidArgumentError(f"the table has the index {spec.partition} already; drop it first", table=root)
     write_definition(meta, found)
-    planned = IndexedPartition(spec.partition, _contiguous(timeline))
+    planned = IndexedPartition(spec.partition, _contiguous(snapshot.timeline))
     return meta.store.request(Action.INDEXING, encode_index_plan([planned]))
 
 
-def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Options) -> Collection[str]:
+def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, options: Options) -> Collection[str]:
     """Build an index before a write or in a repair, unless the table has it or another process builds it.
 
     A build whose process died is discarded, or completed if it had written everything. The index of a table without
@@ -104,7 +105,7 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
         meta: the table, with a metadata table.
         engine: runs the jobs.
         spec: the index.
-        resolved: the options.
+        options: the options.
 
     Returns:
         The new partitions of the metadata table.
@@ -119,40 +120,40 @@ def build_index(meta: MetaClient, engine: Engine, spec: IndexSpec, resolved: Opt
         before = set(meta.config.metadata_partitions)
         if spec.partition in before:
             return ()
-        timeline = meta.store.load()
+        snapshot = TableSnapshot.load(meta, options)
         if spec.partition in inflight_partitions(meta):
-            if _discard_dead(meta, timeline, spec.partition, resolved) is not None:
+            if _discard_dead(snapshot, spec.partition) is not None:
                 return ()
             if spec.partition in meta.config.metadata_partitions:  # the dead build had written everything
                 return set(meta.config.metadata_partitions) - before
-            timeline = meta.store.load()
-        if not timeline.commits:
-            return _make_empty(meta, spec, resolved, timeline)
-        instant = _plan(meta, engine, spec, resolved)
-    IndexRun(meta, engine, instant, resolved, keeps_plan=False, small_here=True).run()
+            snapshot = snapshot.refreshed()
+        if not snapshot.timeline.commits:
+            return _make_empty(snapshot, spec)
+        instant = _plan(meta, engine, spec, options)
+    IndexRun(meta, engine, instant, options, keeps_plan=False, small_here=True).run()
     return set(meta.config.metadata_partitions) - before
 
 
-def _make_empty(meta: MetaClient, asked: IndexSpec, resolved: Options, timeline: Timeline) -> Collection[str]:
+def _make_empty(snapshot: TableSnapshot, asked: IndexSpec) -> Collection[str]:
     """Make the index of a table without commits, under the table's lock."""
-    builder = registry.open_builder(Building(meta, NoEngine(), resolved, asked, timeline, next_instant(meta, timeline)))
-    spec = builder.work.spec
+    builder = registry.open_builder(Building(snapshot, NoEngine(), asked, next_instant(snapshot)))
+    meta, spec = snapshot.meta, builder.work.spec
     ready, others = meta.config.metadata_partitions, meta.config.metadata_partitions_inflight
     set_partitions(meta, ready=ready, building={*others, spec.partition})
     made = make_empty(builder)
     write_definition(meta, spec)
     set_partitions(meta, ready={*ready, *made}, building=set(others) - set(made))
-    drop_after_interference(meta, timeline, made)
+    drop_after_interference(snapshot, made)
     return set(made)
 
 
-def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> list[CommitResult]:
+def run_pending_indexes(meta: MetaClient, engine: Engine, options: Options) -> list[CommitResult]:
     """Run all plans of indexes that no process runs, oldest first, pudi's and Hudi's.
 
     Args:
         meta: the table.
         engine: runs the jobs.
-        resolved: the options.
+        options: the options.
 
     Raises:
         NotSupportedError: this release can't write the table, or this kind of index.
@@ -161,18 +162,18 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, resolved: Options) -> 
     pending = meta.store.load().of(Action.INDEXING, *_PENDING)
     if not pending:
         return []
-    _check(meta, resolved)
-    _with_metadata(meta, resolved)
+    _check(meta, options)
+    _with_metadata(meta, options)
     done, queue = [], list(pending)
     while queue:
         instant = queue.pop(0)
         plan = plan_of(meta, instant)
-        if not is_dead_building(meta, instant, WriteOptions.of(resolved)):
+        if not is_dead_building(meta, instant, WriteOptions.of(options)):
             _log.info("the indexing %s is being run by another process", instant.requested)
         elif len(plan) != 1:
             queue = _one_by_one(meta, instant) + queue
         elif not _is_made(meta, instant, plan[0].partition):
-            done.append(IndexRun(meta, engine, instant, resolved).run())
+            done.append(IndexRun(meta, engine, instant, options).run())
     return done
 
 
@@ -214,13 +215,13 @@ def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
             discard_index(meta, each)
 
 
-def _discard_dead(meta: MetaClient, timeline: Timeline, partition: str, resolved: Options) -> Instant | None:
+def _discard_dead(snapshot: TableSnapshot, partition: str) -> Instant | None:
     """Discard builds of an index whose processes died, under the table's lock; return one that may be running."""
-    options = WriteOptions.of(resolved)
-    for instant in _pending_of(meta, timeline, partition):
-        if not is_dead_building(meta, instant, options):
+    options = WriteOptions.of(snapshot.options)
+    for instant in _pending_of(snapshot, partition):
+        if not is_dead_building(snapshot.meta, instant, options):
             return instant
-        _discard(meta, instant, partition)
+        _discard(snapshot.meta, instant, partition)
     return None
 
 
@@ -237,7 +238,7 @@ def _is_made(meta: MetaClient, instant: Instant, partition: str) -> bool:
         return made
 
 
-def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
+def drop_index(meta: MetaClient, partition: str, options: Options) -> None:
     """Drop an index, or the files of an unfinished build; partition statistics are dropped with column statistics.
 
     First its name is removed from the properties, then its files, then its definition: no reader uses a half-dropped
@@ -246,21 +247,21 @@ def drop_index(meta: MetaClient, partition: str, resolved: Options) -> None:
     Args:
         meta: the table.
         partition: its partition of the metadata table.
-        resolved: the options.
+        options: the options.
 
     Raises:
         InvalidArgumentError: the table has no such index, or another index needs it.
         ConflictError: another process is building it.
     """
     meta.reload()
-    options, root = WriteOptions.of(resolved), meta.storage.root
+    root = meta.storage.root
     with meta.lock:
         meta.reload()
-        config, pending = meta.config, _pending_of(meta, meta.store.load(), partition)
+        config, pending = meta.config, _pending_of(TableSnapshot.load(meta, options), partition)
         known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         _check_droppable(partition, known, root)
         for instant in pending:
-            alive = instant.state is State.INFLIGHT and not is_dead_building(meta, instant, options)
+            alive = instant.state is State.INFLIGHT and not is_dead_building(meta, instant, WriteOptions.of(options))
             if alive and _beats(meta, instant):
                 raise build_in_progress(meta, instant, partition)
             _discard(meta, instant, partition)
@@ -300,17 +301,18 @@ def _beats(meta: MetaClient, instant: Instant) -> bool:
     return True
 
 
-def _check(meta: MetaClient, resolved: Options) -> None:
+def _check(meta: MetaClient, options: Options) -> None:
     meta.reload()
-    check_writable(meta.config, meta.storage.root, resolved)
-    check_consistent(meta.config, resolved, meta.storage.root)
+    check_writable(meta.config, meta.storage.root, options)
+    check_consistent(meta.config, options, meta.storage.root)
 
 
-def _with_metadata(meta: MetaClient, resolved: Options) -> None:
+def _with_metadata(meta: MetaClient, options: Options) -> None:
     """Create the metadata table if there is none, after a rollback of dead writers."""
-    reconcile_metadata(meta, resolved)
-    repair_dead_writes(meta, WriteOptions.of(resolved))
-    build_metadata(meta, replace(resolved, given={**resolved.given, MetadataOptions.enabled.key: True}))
+    reconcile_metadata(meta, options)
+    timeline = repair_dead_writes(meta, WriteOptions.of(options))
+    wanted = replace(options, given={**options.given, MetadataOptions.enabled.key: True})
+    build_metadata(TableSnapshot(meta, timeline, wanted))
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError(
             "an index needs a metadata table, and none can be made below version 8 while a write is pending; retry "
@@ -319,9 +321,9 @@ def _with_metadata(meta: MetaClient, resolved: Options) -> None:
         )
 
 
-def _pending_of(meta: MetaClient, timeline: Timeline, partition: str) -> list[Instant]:
-    instants = timeline.of(Action.INDEXING, *_PENDING)
-    return [i for i in instants if partition in {each.partition for each in plan_of(meta, i)}]
+def _pending_of(snapshot: TableSnapshot, partition: str) -> list[Instant]:
+    instants = snapshot.timeline.of(Action.INDEXING, *_PENDING)
+    return [i for i in instants if partition in {each.partition for each in plan_of(snapshot.meta, i)}]
 
 
 def _contiguous(timeline: Timeline) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import dead_writes, pending_writes
 from pudi.concurrency import Liveness
@@ -86,10 +87,9 @@ def rebuild(
         fitted = {spec.partition for spec in specs if kinds.kind_of(spec.partition).needs_columns}
         specs = [*_specs(meta, fitted), *(spec for spec in specs if spec.partition not in fitted)]  # of the schema now
         specs.sort(key=lambda spec: kinds.build_order(spec.partition))
-        timeline = meta.store.load()
         built: list[str] = []
         if FILES in doomed:
-            make_files(meta, timeline)
+            make_files(TableSnapshot.load(meta, options))
             built.append(FILES)
     return _build(meta, engine, options, specs, built)
 
@@ -109,13 +109,13 @@ def finish_rebuild(meta: MetaClient, engine: Engine, options: Options, *, died: 
     with meta.lock:
         meta.reload()
         noted = meta.config.metadata_partitions_to_rebuild
-        timeline = meta.store.load()
         if noted and FILES not in meta.config.metadata_partitions:
-            hiding = [instant for instant in timeline.pending if hides_logs(meta, instant)]
+            snapshot = TableSnapshot.load(meta, options)
+            hiding = [instant for instant in snapshot.timeline.pending if hides_logs(meta, instant)]
             if hiding:
                 why = f"a {hiding[0].action.value} is pending"
                 return PartitionRebuild((), tuple((name, why) for name in noted))
-            make_files(meta, timeline)
+            make_files(snapshot)
             built.append(FILES)
         specs = _specs(meta, noted)
     done = _build(meta, engine, options, specs, built)

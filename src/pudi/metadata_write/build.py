@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from pudi.client.inflight_builds import partitions_of
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted, names_in
 from pudi.context import FileInfo
 from pudi.errors import ConflictError, PudiError, TableNotFoundError
@@ -69,36 +70,35 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
             drop_partitions(meta, doomed, rebuild=set(meta.config.metadata_partitions_to_rebuild) - doomed)
 
 
-def build_metadata(meta: MetaClient, options: Options, timeline: Timeline | None = None) -> None:
+def build_metadata(snapshot: TableSnapshot) -> None:
     """Before a write, create the metadata table that the options ask for, if there is none.
 
     Below version 8 it is not created while writes or compactions are pending, see `hides_logs`. A later writer creates
     it.
 
     Args:
-        meta: the table.
-        options: the writer's; hoodie.metadata.enable=true, given explicitly, asks for it.
-        timeline: the table's timeline at the start of the write; None loads it.
+        snapshot: the table at the start of the write, with the writer's options; hoodie.metadata.enable=true, given
+            explicitly, asks for a metadata table.
 
     Raises:
         CorruptError: the existing one lacks commits of the table.
     """
+    meta = snapshot.meta
     if FILES in meta.config.metadata_partitions:  # writes must not extend a damaged metadata table
-        timeline = meta.store.load() if timeline is None else timeline
-        meta.opened.table = timeline, meta.metadata_table(timeline)
+        meta.opened.table = snapshot.timeline, snapshot.metadata_table()
         return
-    if not metadata_wanted(options):
+    if not metadata_wanted(snapshot.options):
         return
     with meta.lock:
         meta.reload()
         if FILES in meta.config.metadata_partitions:
             return
-        timeline = meta.store.load()
-        hiding = [instant for instant in timeline.pending if hides_logs(meta, instant)]
+        now = snapshot.refreshed()
+        hiding = [instant for instant in now.timeline.pending if hides_logs(meta, instant)]
         if hiding:
             _log.warning("no metadata table was made: %s is pending on the table", hiding[0].requested)
             return
-        make_files(meta, timeline)
+        make_files(now)
 
 
 def hides_logs(meta: MetaClient, pending: Instant) -> bool:
@@ -110,19 +110,19 @@ def hides_logs(meta: MetaClient, pending: Instant) -> bool:
     return meta.store.rules.logs_name_their_slice and pending.action not in _WITHOUT_LOGS
 
 
-def make_files(meta: MetaClient, timeline: Timeline) -> None:
+def make_files(snapshot: TableSnapshot) -> None:
     """Create a metadata table that lists the existing files; under the table's lock.
 
     Args:
-        meta: the table; the contents of the metadata table's folder are deleted.
-        timeline: its timeline.
+        snapshot: the table; the contents of the metadata table's folder are deleted.
     """
+    meta = snapshot.meta
     delete_folder(meta.storage, METADATA_DIR)
     set_partitions(meta, ready=(), building=(FILES,))
     mdt = create_metadata(meta)
-    make_list(mdt, next_instant(meta, timeline), _present(meta, timeline))
+    make_list(mdt, next_instant(snapshot), _present(snapshot))
     set_partitions(meta, ready=(FILES,), building=())
-    drop_after_interference(meta, timeline, (FILES,))
+    drop_after_interference(snapshot, (FILES,))
 
 
 def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
@@ -137,19 +137,19 @@ def make_list(mdt: MetaClient, requested: str, files: Changes) -> None:
     make_partition(mdt, requested, FILES, ids, lambda: {FILES: write_bases(mdt, requested, FILES, ids, files)})
 
 
-def drop_after_interference(meta: MetaClient, seen: Timeline, made: Collection[str]) -> None:
+def drop_after_interference(seen: TableSnapshot, made: Collection[str]) -> None:
     """Drop new partitions if another process wrote without the lock while they were built.
 
     Args:
-        meta: the table.
-        seen: the timeline that they were built from.
+        seen: the table that they were built from.
         made: the partitions.
 
     Raises:
         ConflictError: another process wrote, so the partitions may lack its changes.
     """
+    meta = seen.meta
     try:
-        meta.store.refuse_strangers(None, seen)
+        meta.store.refuse_strangers(None, seen.timeline)
     except ConflictError:
         drop_partitions(meta, set(made) & set(meta.config.metadata_partitions))
         raise
@@ -233,29 +233,30 @@ def _of_shard(changes: Changes, mask: np.ndarray) -> Changes:
     return changes.part(pa.array(mask), pa.array([], pa.bool_()))
 
 
-def _present(meta: MetaClient, timeline: Timeline) -> Changes:
+def _present(snapshot: TableSnapshot) -> Changes:
     """Return the table's data files, without those of pending instants, whose completion adds them."""
-    pending = {instant.requested for instant in timeline.pending if instant.action is not Action.INDEXING}
+    pending = {instant.requested for instant in snapshot.timeline.pending if instant.action is not Action.INDEXING}
     files: dict[str, Mapping[str, int]] = {}
-    listed = StorageListing(meta.storage).all_files()
-    sizes = _sizes_of_logs(meta, timeline, listed)
+    listed = StorageListing(snapshot.meta.storage).all_files()
+    sizes = _sizes_of_logs(snapshot, listed)
     for partition, infos in listed.items():
         named = {basename(info.path): sizes.get(info.path, info.size) for info in infos}
         files[partition] = {name: size for name, size in named.items() if _counts(name, pending)}
     return files_changes(files, partitions=files)
 
 
-def _sizes_of_logs(meta: MetaClient, timeline: Timeline, listed: Mapping[str, Sequence[FileInfo]]) -> Mapping[str, int]:
+def _sizes_of_logs(snapshot: TableSnapshot, listed: Mapping[str, Sequence[FileInfo]]) -> Mapping[str, int]:
     """Return the sizes of log files that commits state, by path, for the metadata table.
 
     So readers detect a log file that was truncated before the metadata table existed. In layout 1 a file may be longer
     than any commit states.
     """
+    meta = snapshot.meta
     if not meta.merges_on_read:
         return {}
     found = {info.path: LogFile.of(partition, info) for partition, infos in listed.items() for info in infos}
     logs = {path: log for path, log in found.items() if log is not None}
-    stated = stated_sizes(meta.store, timeline, logs.values())
+    stated = stated_sizes(meta.store, snapshot.timeline, logs.values())
     return {
         path: max(size, logs[path].size) if meta.store.rules.logs_name_their_slice else size
         for path, size in stated.items()
@@ -268,16 +269,16 @@ def _counts(name: str, pending: Collection[str]) -> bool:
     return parsed is not None and parsed.instant not in pending
 
 
-def next_instant(meta: MetaClient, timeline: Timeline) -> str:
+def next_instant(snapshot: TableSnapshot) -> str:
     """Return the metadata table's instant for creating another partition (generateUniqueInstantTime).
 
     An instant before the active timeline must not be used once instants were archived: readers consider anything older
     than the first active instant archived. The current time is used in that case.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
     """
+    meta, timeline = snapshot.meta, snapshot.timeline
     layout, first = meta.store.layout, 0
     known = _known(meta)
     taken = {instant.requested for instant in known.instants}

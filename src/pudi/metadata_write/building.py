@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
@@ -20,7 +21,6 @@ from pudi.metadata_write.client import Stats, begin_deltacommit, complete_partit
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import make_group
-from pudi.timeline import Timeline
 
 _SMALL_BYTES = 16 << 20
 """Latest file slices that this process reads in less time than Spark takes to plan and start jobs."""
@@ -31,22 +31,29 @@ class Building:
     """The build of one index.
 
     Attributes:
-        meta: the table.
+        snapshot: the table, with the user's options. The base files must contain exactly what its timeline shows as
+            completed.
         engine: runs the jobs.
-        options: the user's.
         spec: the index.
-        timeline: the table's timeline: the base files must contain exactly what it shows as completed.
         requested: the metadata table's instant that writes the files; it has a heartbeat on the table.
         small_here: whether jobs run in this process if the table is small, instead of on the engine.
     """
 
-    meta: MetaClient
+    snapshot: TableSnapshot
     engine: JobRunner
-    options: Options
     spec: IndexSpec
-    timeline: Timeline
     requested: str
     small_here: bool = False
+
+    @property
+    def meta(self) -> MetaClient:
+        """The table."""
+        return self.snapshot.meta
+
+    @property
+    def options(self) -> Options:
+        """The user's options."""
+        return self.snapshot.options
 
     def run(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run jobs on the engine, with the table's storage."""
@@ -60,7 +67,7 @@ class Building:
 
     def slices(self) -> list[FileSlice]:
         """Return the table's latest file slices, by the timeline."""
-        return self.meta.view(self.timeline).all_slices()
+        return self.snapshot.view().all_slices()
 
 
 class NoEngine:
@@ -109,19 +116,19 @@ class IndexBuilder(ABC):
             CorruptError: a file can't be read.
         """
 
-    def catch_up(self, now: Timeline) -> None:
+    def catch_up(self, now: TableSnapshot) -> None:
         """Read what `finish` needs from files committed since the build began, while writers go on.
 
         Args:
-            now: the table's timeline.
+            now: the table as it is now.
         """
         return
 
-    def finish(self, now: Timeline) -> Stats:
+    def finish(self, now: TableSnapshot) -> Stats:
         """Make the partitions that come with the index, under the table's lock.
 
         Args:
-            now: the table's timeline; writes may have completed since `catch_up`.
+            now: the table as it is now; writes may have completed since `catch_up`.
         """
         return {}
 
@@ -178,5 +185,5 @@ def make_empty(builder: IndexBuilder) -> Stats:
         work.requested,
         work.spec.partition,
         builder.groups(),
-        lambda: {**builder.fill(), **builder.finish(work.timeline)},
+        lambda: {**builder.fill(), **builder.finish(work.snapshot)},
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pudi.client.inflight_builds import with_inflight_builds
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
@@ -46,14 +47,29 @@ class _Part:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LockedMetadata:
+    """The metadata table as a commit finds it under the table's lock.
+
+    Attributes:
+        table: the metadata table, opened under the lock.
+        maintained: the partitions that commits maintain.
+        building: instants of index builds that are inflight: their file groups exist already.
+        logs: the log files of record-level indexes, written before the lock was taken; the commit completes their
+            inflight deltacommit. None for none.
+    """
+
+    table: MetadataTable
+    maintained: frozenset[str]
+    building: Collection[str]
+    logs: IndexLogs | None
+
+
 def commit_changes(
     mdt: MetaClient,
     requested: str,
     changes: Mapping[str, Changes],
-    logs: IndexLogs | None = None,
-    maintained: Collection[str] = (),
-    building: Collection[str] = (),
-    table: MetadataTable | None = None,
+    locked: LockedMetadata | None = None,
     verify: Callable[[], None] = lambda: None,
 ) -> Instant:
     """Write a deltacommit; called under the table's lock, right before the table's own instant completes.
@@ -64,10 +80,7 @@ def commit_changes(
         mdt: the metadata table.
         requested: the table's instant.
         changes: the changes by partition of the metadata table.
-        logs: the log files of record-level indexes, written before; this call completes their inflight deltacommit.
-        maintained: the partitions that commits maintain.
-        building: instants of index builds that are inflight: their file groups exist already.
-        table: the metadata table as it was opened under the lock; None lists its timeline and file groups now.
+        locked: the metadata table as it was opened under the lock; None lists its timeline and file groups now.
         verify: called before each file is written.
 
     Returns:
@@ -75,15 +88,17 @@ def commit_changes(
 
     Raises:
         CorruptError: a partition has no file groups.
-        IndexesChangedError: `logs` must be prepared again.
+        IndexesChangedError: the log files of indexes must be prepared again.
     """
+    table, logs = (None, None) if locked is None else (locked.table, locked.logs)
+    building, maintained = ((), ()) if locked is None else (locked.building, locked.maintained)
     listed = mdt.store.load() if table is None else table.timeline
     timeline = with_inflight_builds(listed, building)
     if logs is None and listed.find(requested, Action.DELTACOMMIT) is not None:
         discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
         timeline = with_inflight_builds(listed, building)
-    of_indexes = {} if logs is None else logs.verify(mdt, timeline, maintained)
+    of_indexes = {} if logs is None else logs.verify(TableSnapshot(mdt, timeline), maintained)
     found = _slices(mdt, timeline, None if table is None or timeline is not table.timeline else table, sorted(changes))
     parts = {p: _parts(mdt, p, found[p], changes[p]) for p in sorted(changes)}
     if logs is None:

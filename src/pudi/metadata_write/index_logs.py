@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 from typing import Protocol
 
-from pudi.client.inflight_builds import maintained_timeline
+from pudi.client.inflight_builds import with_maintained
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
@@ -30,7 +31,7 @@ from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
 from pudi.task.repeated_keys import Repeated, RepeatTask, repeated_of
 from pudi.task.staged_keys import StagedKeys
-from pudi.timeline import NO_COMMIT, Instant, Timeline
+from pudi.timeline import NO_COMMIT, Instant
 from pudi.timeline.plan_runs import PlanRun
 
 _MOST_LOCKED_KEYS = 100_000
@@ -64,12 +65,11 @@ class StagedKeyChanges(Protocol):
     def keys(self) -> tuple[StagedKeys, ...]:
         """The files with the keys that change."""
 
-    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+    def plan(self, own: TableSnapshot) -> ShardWork:
         """Find the file groups of the index that the commit changes.
 
         Args:
-            mdt: the metadata table.
-            own: its timeline.
+            own: the metadata table.
 
         Raises:
             IndexesChangedError: the index was rebuilt with another number of file groups.
@@ -198,34 +198,34 @@ class IndexLogs:
     instant: Instant
     parts: tuple[IndexPart, ...]
 
-    def verify(self, mdt: MetaClient, own: Timeline, maintained: Collection[str]) -> Stats:
+    def verify(self, own: TableSnapshot, maintained: Collection[str]) -> Stats:
         """Return the statistics of the log files that count, under the table's lock; delete the others.
 
         Log files of an index that another process dropped don't count, nor those of an index whose entries were rolled
         back. Keys in several file groups are noted.
 
         Args:
-            mdt: the metadata table.
-            own: its timeline under the lock.
+            own: the metadata table under the lock.
             maintained: the partitions that commits maintain.
 
         Raises:
             IndexesChangedError: the metadata table or an index was rebuilt, or, below version 8, compacted.
         """
-        current = own.find(self.instant.requested, Action.DELTACOMMIT)
+        mdt = own.meta
+        current = own.timeline.find(self.instant.requested, Action.DELTACOMMIT)
         if current is None or current.state is not State.INFLIGHT:
             raise self._changed(mdt, "the metadata table was rebuilt")
         counted = {}
         for part in self.parts:
             work, stats, partition = part.work, part.stats, part.work.staged.partition
-            again = work.staged.plan(mdt, own) if partition in maintained else None
+            again = work.staged.plan(own) if partition in maintained else None
             if again is None or not again.tasks:
                 mdt.storage.delete([stat.path for stat in stats if stat.path])
                 continue
             moved = [n for n, s in again.slices.items() if n not in again.new and s.instant != work.slices[n].instant]
             files, _ = mdt.storage.list_dir(partition)
             if not {stat.path for stat in stats} <= {info.path for info in files} or (
-                own.rules.logs_name_their_slice and moved
+                own.timeline.rules.logs_name_their_slice and moved
             ):
                 raise self._changed(mdt, f"the index {partition} was rebuilt or compacted")
             counted[partition] = stats
@@ -268,37 +268,38 @@ def write_index_logs(
     with mdt.lock:
         if of_plan is not None:
             of_plan.refuse_displaced(meta.storage)
-        own = maintained_timeline(meta, mdt)
-        if own.find(requested, Action.DELTACOMMIT) is not None:  # a failed attempt, unless another process was faster
+        own = with_maintained(meta, mdt)
+        if (
+            own.timeline.find(requested, Action.DELTACOMMIT) is not None
+        ):  # a failed attempt, unless another process was faster
             meta.store.refuse_taken(pending)
             discard_deltacommit(mdt, requested)
-            own = maintained_timeline(meta, mdt)
-        works = tuple(work for each in staged if (work := each.plan(mdt, own)).tasks)
+            own = with_maintained(meta, mdt)
+        works = tuple(work for each in staged if (work := each.plan(own)).tasks)
         if not works:
             return None
         profile = {work.staged.partition: work.profile() for work in works}
-        if own.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
-            profile |= _any_group(mdt, own, others)
+        if own.timeline.rules.logs_name_their_slice:  # a rollback finds the log files by what the inflight file names
+            profile |= _any_group(own, others)
         instant = begin_deltacommit(mdt, requested, profile)
     return IndexLogs(instant, tuple(work.run(mdt, of_plan) for work in works))
 
 
-def _any_group(mdt: MetaClient, own: Timeline, partitions: Collection[str]) -> Stats:
+def _any_group(own: TableSnapshot, partitions: Collection[str]) -> Stats:
     """Return the profile of a deltacommit that may write to any file group of some partitions."""
     found: dict[str, tuple[WriteStat, ...]] = {}
-    for each in mdt.view(own, sizes=False).slices_of(sorted(partitions)):
+    for each in own.view(sizes=False).slices_of(sorted(partitions)):
         stat = WriteStat(file_id=each.file_id, prev_commit=each.instant)
         found[each.partition] = (*found.get(each.partition, ()), stat)
     return found
 
 
-def is_invalidated(mdt: MetaClient, own: Timeline, partition: str, slices: Sequence[FileSlice]) -> bool:
+def is_invalidated(own: TableSnapshot, partition: str, slices: Sequence[FileSlice]) -> bool:
     """Return whether an index lost all its entries: further ones would look complete to readers.
 
     Args:
-        mdt: the metadata table.
-        own: its timeline.
+        own: the metadata table.
         partition: the index's partition.
         slices: its file groups.
     """
-    return bool(slices) and are_empty(slices) and partition in invalidated_partitions(own, mdt.store)
+    return bool(slices) and are_empty(slices) and partition in invalidated_partitions(own.timeline, own.meta.store)

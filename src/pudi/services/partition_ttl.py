@@ -182,7 +182,7 @@ def _written_since(meta: MetaClient, timeline: Timeline, bound: str, partitions:
 def _delete(
     snapshot: TableSnapshot, engine: Engine, due: Mapping[str, Sequence[FileSlice]], report: ActionReport
 ) -> CommitResult:
-    meta, timeline, options = snapshot.meta, snapshot.timeline, snapshot.options
+    meta, timeline = snapshot.meta, snapshot.timeline
     replaced = groups_by_partition([each for slices in due.values() for each in slices])
     index = renewed_index(meta, find_index(snapshot), replaced)
     history = read_history(snapshot)
@@ -194,7 +194,7 @@ def _delete(
             scope = key_scope(index, Operation.DELETE_PARTITION)
             conflicts = ConflictCheck(meta.store, instant, metadata, timeline, scope)
             transaction.conditions += [NoConflict(conflicts), SchemaUnchanged(snapshot, conflicts)]
-            done = transaction.commit(Work(metadata, history, IndexStaging(engine, timeline, options, index)))
+            done = transaction.commit(Work(metadata, history, IndexStaging(engine, snapshot, index)))
     with report.after_commit(CLEAN_UP):
         reconcile_hash_rings(meta, done.requested, index.buckets, replaced_partitions(replaced))
     return report.result(done, metadata)

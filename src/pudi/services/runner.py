@@ -16,6 +16,7 @@ from functools import partial
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, METADATA_TABLE, ActionReport, CommitResult
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import finish_rollbacks, refuse_pending_restore, sweep
 from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
@@ -413,7 +414,9 @@ class _Execution:
 
     def _commit(self, transaction: PlanTransaction, run: ServiceRun, metadata: CommitMetadata) -> Instant:
         transaction.conditions.append(run)
-        staging = IndexStaging(self.target.engine, run.timeline, self.target.options, run=transaction.lease.named)
+        staging = IndexStaging(
+            self.target.engine, TableSnapshot(self.meta, run.timeline, self.target.options), run=transaction.lease.named
+        )
         work = Work(
             metadata,
             staging=staging,

@@ -253,7 +253,7 @@ class _Check:
 
     def _of_indexes(self, table: MetadataTable | None, slices: list[FileSlice]) -> Iterator[Difference]:
         """The indexes, and duplicate keys, compared by jobs."""
-        check = IndexCheck(self.meta, self.snapshot.timeline, slices, self._cluster, table, compared=self.compared)
+        check = IndexCheck(self.snapshot, slices, self._cluster, table, compared=self.compared)
         if table is not None:
             for kind in registry.KINDS:
                 yield from kind.check(check, [name for name in table.partitions if kind.type.includes(name)])

@@ -369,7 +369,7 @@ def _finish(meta: MetaClient, engine: Engine, options: Options, intent: UpgradeI
         with meta.lock:
             meta.reload()
             if FILES not in meta.config.metadata_partitions:
-                make_files(meta, meta.store.load())
+                make_files(TableSnapshot.load(meta, options))
     for spec in intent.indexes if wanted else ():
         meta.reload()
         if spec.partition in meta.config.metadata_partitions:

@@ -76,7 +76,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     timeline = repair_dead_writes(meta, options)
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
-    build_metadata(meta, resolved)
+    build_metadata(TableSnapshot(meta, timeline, resolved))
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
     snapshot = TableSnapshot(meta, timeline, resolved)
     with WriteTransaction(snapshot, meta.commit_action, report) as transaction:

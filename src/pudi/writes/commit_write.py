@@ -62,7 +62,7 @@ def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, Commi
             work = Work(
                 metadata,
                 spec.history,
-                IndexStaging(write.engine, write.timeline, write.options, placed.index, entries),
+                IndexStaging(write.engine, write.snapshot, placed.index, entries),
                 passed=partial(strategy.under_lock, conflicts),
                 before=partial(run_on_metadata_table, meta, write.engine, write.options, report),
             )

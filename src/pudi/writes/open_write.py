@@ -92,6 +92,6 @@ def make_ready(write: WriteAttempt) -> Timeline:
     run_before_write(meta, write.engine, options, write.report)
     timeline = roll_back_expired(meta, options, repair_dead_writes(meta, write.write_options))
     state_older_names(meta)
-    build_wanted(meta, write.engine, options, timeline)
+    build_wanted(write.snapshot.at(timeline), write.engine)
     reinitialize_partitions(meta, write.engine, options)
     return timeline

@@ -135,7 +135,7 @@ def place_records(
         NotSupportedError: an insert must look for existing keys, and the index can't.
     """
     meta, engine, operation = write.meta, write.engine, write.operation
-    shards = shards_for(meta, write.timeline, write.index)
+    shards = shards_for(write.snapshot, write.index)
     index = replace(write.index, records=shards is not None)  # without a record index keys are looked up in files
     if meta.merges_on_read and not index.records and index.buckets is None:
         late = late_logs(meta.store, write.timeline, slices)
@@ -198,7 +198,7 @@ def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list
     slices = view.all_slices() if partitions is None else view.slices_of(partitions)
     listed = meta.opened.metadata if meta.lists_by_metadata else None  # else one that has been deleted since
     if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
-        refuse_behind(meta, write.timeline)
+        refuse_behind(write.snapshot)
     newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
     seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
     verify_committed_files(meta, view, slices, seen)

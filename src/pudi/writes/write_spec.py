@@ -29,7 +29,7 @@ def write_spec(write: WriteAttempt, placed: Placement, requested: str) -> WriteS
     """
     meta, options, schema = write.meta, write.write_options, write.schema_after
     history = _next_history(write, requested)
-    planned = PlannedWrite(meta, write.timeline, requested, write.options, schema.columns, placed.index, history)
+    planned = PlannedWrite(write.snapshot, requested, schema.columns, placed.index, history)
     staging = (each for kind, names in by_kind(maintained_partitions(meta)) for each in kind.staging(planned, names))
     return WriteSpec(
         instant=requested,

@@ -257,7 +257,11 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "below version 8, log files of an index go to a slice that was compacted meanwhile",
-        ("pudi.metadata_write.index_logs:IndexLogs.verify", "own.rules.logs_name_their_slice and moved", "False"),
+        (
+            "pudi.metadata_write.index_logs:IndexLogs.verify",
+            "own.timeline.rules.logs_name_their_slice and moved",
+            "False",
+        ),
         (
             "pudi.services.compaction:may_roll_back",
             "return any(i.requested <= newest for i in data.pending)",

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
 from pudi.format import parse_base_file, parse_log_file
@@ -84,7 +85,7 @@ def test_index_of_hudi_is_what_a_scan_finds(tmp_path: Path, table: str) -> None:
     with zipfile.ZipFile(GOLDEN / f"{table}.zip") as files:
         files.extractall(tmp_path)
     meta = MetaClient.open(str(tmp_path / table), None, {})
-    shards = open_shards(meta, meta.store.load())
+    shards = open_shards(TableSnapshot.load(meta))
     assert shards is not None
     assert shards.partitioned == ("partitioned" in table)
     expected = scanned(tmp_path / table, partitioned=shards.partitioned)

@@ -67,7 +67,6 @@ from pudi.task import FileJob, FileResult
 from pudi.task.check_files import FilesCheck, StatedMetadata
 from pudi.task.index_stats import StatsTask
 from pudi.task.table_rows import is_same_named, same_named
-from pudi.timeline import Timeline
 
 _TASKS = 64
 """The maximum number of jobs that read files."""
@@ -102,26 +101,26 @@ class ColumnStatsBuilder(IndexBuilder):
     def fill(self) -> Stats:
         """Write the statistics from footers and log blocks."""
         work = self.work
-        files = work.meta.listing(work.timeline).all_files()
+        files = work.snapshot.listing().all_files()
         found = [file for partition, infos in files.items() for info in infos if (file := self._file(partition, info))]
         logs = [file for file in found if isinstance(file, LogFile)]
-        sizes = stated_sizes(work.meta.store, work.timeline, logs)
+        sizes = stated_sizes(work.meta.store, work.snapshot.timeline, logs)
         found = [replace(file, stated=sizes.get(file.path)) if isinstance(file, LogFile) else file for file in found]
         self._stats = self._of(found, work.run)
         changes = encode_changes(column_stats_records(self._stats, self._columns_kept.version))
         return {COLUMN_STATS: write_bases(self._mdt, work.requested, COLUMN_STATS, self.groups(), changes)}
 
-    def catch_up(self, now: Timeline) -> None:
+    def catch_up(self, now: TableSnapshot) -> None:
         """Read the statistics of new files."""
         if self._has_partition_stats:
-            self._add_fresh(self.work.meta.view(now).all_slices(), self.work.run)
+            self._add_fresh(now.view().all_slices(), self.work.run)
 
-    def finish(self, now: Timeline) -> Stats:
+    def finish(self, now: TableSnapshot) -> Stats:
         """Write the statistics of partitions, from those of their current files."""
         work = self.work
         if not self._has_partition_stats:
             return {}
-        slices = work.meta.view(now).all_slices()
+        slices = now.view().all_slices()
         self._add_fresh(slices, work.run_here)
         whole = of_whole_partitions(self._stats, slices, self._schema)
         changes = encode_changes(partition_stats_records(whole, self._columns_kept.version))
@@ -146,7 +145,7 @@ class ColumnStatsBuilder(IndexBuilder):
 
     @property
     def _schema(self) -> pa.Schema:
-        return with_meta_fields(avro_to_arrow(self.work.meta.schema_json(self.work.timeline)))
+        return with_meta_fields(avro_to_arrow(self.work.snapshot.schema.avro))
 
     @property
     def _columns_kept(self) -> StatsSpec:
@@ -168,7 +167,7 @@ class ColumnStatsBuilder(IndexBuilder):
     def _of(self, files: Sequence[BaseFile | LogFile], run: _Run) -> pa.Table:
         """Return the statistics of some files."""
         spec, count = self._columns_kept, min(_TASKS, len(files))
-        history = read_history(TableSnapshot(self.work.meta, self.work.timeline))
+        history = read_history(self.work.snapshot)
         results = run([StatsTask(number, spec, tuple(files[number::count]), history) for number in range(count)])
         return stats_of_files(
             (stat.partition_path or "", basename(stat.path or ""), stat.column_stats)
@@ -186,25 +185,24 @@ def _files_of(slices: Iterable[FileSlice]) -> Iterator[BaseFile | LogFile]:
 
 
 def of_reused_names(
-    meta: MetaClient, written: CommitMetadata, version: int, locked: LockedCommit
+    written: CommitMetadata, version: int, locked: LockedCommit
 ) -> tuple[Changes | None, Changes | None]:
     """Return the changes to `column_stats` and `partition_stats`; None for none.
 
     Args:
-        meta: the table.
         written: a commit, about to be completed; only one that changes columns by hand has an effect.
         version: version of the index's values.
         locked: the table under its lock.
     """
     if written.operation_type != ALTER_SCHEMA:
         return None, None
-    history = _history_after(meta, written, locked)
+    history = _history_after(written, locked)
     after = list(leaf_names(without_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))))
     reused = [] if history is None else _reused_names(after, history)
-    gone = sorted(set(leaf_names(meta.schema(locked.now))) - set(after))
+    gone = sorted(set(leaf_names(locked.snapshot.schema.columns)) - set(after))
     if not reused and not gone:
         return None, None
-    listed = meta.listing(locked.now, locked.table).all_files()
+    listed = locked.snapshot.listing(locked.table).all_files()
     stubs = deleted_stats([(partition, "") for partition in listed], [*gone, *reused], partitions=True)
     of_partitions = encode_changes(partition_stats_records(stubs, version)) if stubs.num_rows else None
     by_instant: dict[tuple[str, bool], list[BaseFile | LogFile]] = {}
@@ -221,9 +219,9 @@ def of_reused_names(
     return encode_changes(column_stats_records(of_files, version)) if of_files.num_rows else None, of_partitions
 
 
-def _history_after(meta: MetaClient, written: CommitMetadata, locked: LockedCommit) -> SchemaHistory | None:
+def _history_after(written: CommitMetadata, locked: LockedCommit) -> SchemaHistory | None:
     """Return the schema history with the commit's schema; None before the first change, when all names are new."""
-    before = read_history(TableSnapshot(meta, locked.now))
+    before = read_history(locked.snapshot)
     after = written.extra_metadata.get(INTERNAL_SCHEMA_KEY)
     return None if before is None or after is None else before.with_version(InternalSchema.from_json(after))
 
@@ -258,7 +256,7 @@ class ColumnStats(IndexKind):
 
     def spec_to_rebuild(self, meta: MetaClient, partition: str) -> IndexSpec:
         """Return the index over its columns that the table still has."""
-        spec, schema = super().spec_to_rebuild(meta, partition), meta.schema(meta.store.load())
+        spec, schema = super().spec_to_rebuild(meta, partition), TableSnapshot.load(meta).schema.columns
         return replace(spec, columns=tuple(c for c in spec.columns if leaf_type(schema, c) is not None))
 
     def must_change(self, written: CommitMetadata) -> bool:
@@ -273,12 +271,12 @@ class ColumnStats(IndexKind):
         self, commit: IndexedCommit, files: RemovedFiles, partitions: Sequence[str]
     ) -> Mapping[str, Changes | None]:
         """The statistics of deleted files go; those of partitions are about their newest files."""
-        meta, staging = commit.meta, commit.staging
-        timeline = meta.store.load() if staging is None else staging.timeline
-        spec = indexed_columns(meta, with_meta_fields(meta.schema(timeline)))
+        staging = commit.staging
+        snapshot = TableSnapshot.load(commit.meta) if staging is None else staging.snapshot
+        spec = indexed_columns(commit.meta, snapshot.schema.stored)
         if spec is None:
             return {}
-        return {COLUMN_STATS: deleted_statistics(with_older_columns(meta, timeline, spec), files.pairs)}
+        return {COLUMN_STATS: deleted_statistics(with_older_columns(snapshot, spec), files.pairs)}
 
     def skip(self, read: IndexRead, plan: ReadPlan) -> ReadPlan:
         """Prune slices whose column ranges exclude the predicate."""
@@ -301,9 +299,9 @@ class ColumnStats(IndexKind):
         if spec is None or not by_name:
             return
         # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
-        millis = set(unwritable_columns(check.meta.schema_json(check.timeline)))
+        millis = set(unwritable_columns(check.snapshot.schema.avro))
         spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
-        history = read_history(TableSnapshot(check.meta, check.timeline))
+        history = read_history(check.snapshot)
         stated = StatedMetadata(
             check.schema, spec, by_name.get(COLUMN_STATS), by_name.get(PARTITION_STATS), history=history
         )
@@ -323,11 +321,11 @@ class _Changes(CommitChanges):
             return {}
         if self.statistics is None:
             self.statistics = _of_commit(self.commit)
-        meta, written = self.commit.meta, self.commit.written
-        stale_files, stale_partitions = of_reused_names(meta, written, self.statistics.spec.version, locked)
+        version = self.statistics.spec.version
+        stale_files, stale_partitions = of_reused_names(self.commit.written, version, locked)
         if PARTITION_STATS not in locked.maintained:
             return {COLUMN_STATS: stale_files or self.statistics.of_files()}
-        of_files, of_partitions = self.statistics.of_both(locked.now, locked.table)
+        of_files, of_partitions = self.statistics.of_both(locked)
         return {COLUMN_STATS: stale_files or of_files, PARTITION_STATS: stale_partitions or of_partitions}
 
     def finish(self, locked: LockedCommit) -> None:

@@ -25,6 +25,7 @@ from pudi.context import FileInfo
 from pudi.filegroup import FileListing, FileSlice, FileSystemView
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.format.metadata_partitions import COLUMN_STATS, partition_type
+from pudi.indexes.kind import LockedCommit
 from pudi.metadata import (
     FILE_STATS,
     STATS,
@@ -78,7 +79,7 @@ def _spec_of(meta: MetaClient, schema: pa.Schema, defined: IndexSpec) -> StatsSp
     first = stats_spec(schema, defined.version, populated=populated)
     new = len(first.columns) > len(spec.columns) == len(set(defined.columns) | set(spec.columns))
     if new and first.columns[: len(spec.columns)] == spec.columns:
-        before = _stored(meta, with_meta_fields(meta.schema(meta.store.load())))
+        before = _stored(meta, TableSnapshot.load(meta).schema.stored)
         if stats_spec(before, defined.version, populated=populated).columns == spec.columns:
             return first
     return spec
@@ -126,7 +127,7 @@ class FileStatistics:
         """Return the changes to `column_stats`; None for none."""
         return encode_changes(column_stats_records(self.files, self.spec.version)) if self.files.num_rows else None
 
-    def of_both(self, now: Timeline, table: MetadataTable) -> tuple[Changes | None, Changes | None]:
+    def of_both(self, locked: LockedCommit) -> tuple[Changes | None, Changes | None]:
         """Return the changes to `column_stats` and to `partition_stats`; None for none.
 
         Statistics of every partition with new or replaced files are computed again over all its files. Records of the
@@ -135,12 +136,14 @@ class FileStatistics:
         values of its files are not lost.
 
         Args:
-            now: the timeline, under the lock.
-            table: the metadata table before this commit.
+            locked: the table under its lock.
         """
+        table = locked.table
         touched = sorted(self.written.partitions)
-        live = self._live(now, table, touched) if touched and self.spec.columns else []
-        tight = not any(each.is_write and each.requested < self.instant.requested for each in now.pending)
+        live = self._live(locked, touched) if touched and self.spec.columns else []
+        tight = not any(
+            each.is_write and each.requested < self.instant.requested for each in locked.snapshot.timeline.pending
+        )
         found = self._of_few(table, touched, live, tight) or self._of_many(table, touched, live, tight)
         return found[0] if len(found[0]) else None, found[1] if len(found[1]) else None
 
@@ -192,15 +195,15 @@ class FileStatistics:
         known = pc.is_in(_pairs(stubs, "partition", "column"), value_set=_pairs(whole, "partition", "column"))
         return pa.concat_tables([whole, stubs.filter(pc.invert(known))])
 
-    def _live(self, now: Timeline, table: MetadataTable, touched: Iterable[str]) -> list[FileSlice]:
+    def _live(self, locked: LockedCommit, touched: Iterable[str]) -> list[FileSlice]:
         """Return the latest slices of some partitions, as readers see them after the instant completes."""
-        own = self.instant
+        own, now = self.instant, locked.snapshot.timeline
         others = (i for i in now.instants if i.requested != own.requested)
         action = Action.COMMIT if own.action.comparable is Action.REPLACECOMMIT else own.action.comparable
         done = Instant(own.requested, action, State.COMPLETED, _LAST, now.layout)
         after = replace(now, instants=tuple(sorted((*others, done))))
         replaced = self.written.partition_to_replace_file_ids or {}
-        listing = _WithOwn(self.meta.listing(now, table), _data_stats(self.written))
+        listing = _WithOwn(locked.snapshot.listing(locked.table), _data_stats(self.written))
         logs = self.meta.merges_on_read
         slices = FileSystemView(after, listing, self.meta.store, logs=logs, sizes=False).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
@@ -324,9 +327,9 @@ class _WithOwn:
         return list(found.values())
 
 
-def with_older_columns(meta: MetaClient, timeline: Timeline, spec: StatsSpec) -> StatsSpec:
+def with_older_columns(snapshot: TableSnapshot, spec: StatsSpec) -> StatsSpec:
     """Return the indexed columns, and those that had statistics before they were renamed or dropped."""
-    history = read_history(TableSnapshot(meta, timeline))
+    history = read_history(snapshot)
     if history is None:
         return spec
     older = [name for version in history.versions for name in leaf_names(without_meta_fields(version.arrow()))]

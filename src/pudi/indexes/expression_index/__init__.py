@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from pudi.client.changed_groups import key_reading
 from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import BaseFile, FileSlice, LogFile
@@ -84,7 +83,7 @@ class ExpressionIndexBuilder(IndexBuilder):
             raise InvalidArgumentError(
                 f"{name}: an expression index keeps {COLUMN_STATS} or {BLOOM_FILTERS}, not {method!r}", table=table
             )
-        schema = avro_to_arrow(meta.schema_json(work.timeline))
+        schema = avro_to_arrow(work.snapshot.schema.avro)
         kind = leaf_type(schema, asked.columns[0])
         if kind is None:
             raise InvalidArgumentError(f"{name}: the table has no column {asked.columns[0]!r}", table=table)
@@ -107,15 +106,14 @@ class ExpressionIndexBuilder(IndexBuilder):
     def fill(self) -> Stats:
         """Write the values of the table's files, and of whole partitions."""
         work = self.work
-        schema = avro_to_arrow(work.meta.schema_json(work.timeline))
+        schema = avro_to_arrow(work.snapshot.schema.avro)
         spec = expression_spec(work.spec, schema)
         assert spec is not None, "by spec()"
         slices = work.slices()
         files: list[BaseFile | LogFile] = []
         for each in slices:
             files += each.logs if each.base is None else (each.base, *each.logs)
-        reading = key_reading(TableSnapshot(work.meta, work.timeline))
-        kept = compute_values(work.meta, work.engine, work.requested, reading, spec, files)
+        kept = compute_values(work.run, key_reading(work.snapshot), spec, files)
         changes = self._changes(spec, kept, slices)
         if changes is None:
             return {work.spec.partition: ()}
@@ -200,15 +198,7 @@ class ExpressionIndexes(IndexKind):
         staged: tuple[StagedExpression, ...] = ()
         if commit.staging is not None and partitions:
             indexes = [defined_index(commit.meta, name) for name in partitions]
-            staged = stage_expressions(
-                commit.meta,
-                commit.staging.engine,
-                commit.instant,
-                commit.written,
-                commit.staging.timeline,
-                indexes,
-                commit.staging.entries,
-            )
+            staged = stage_expressions(commit, commit.staging, indexes)
         return _Changes(commit, staged)
 
     def removed(
@@ -229,7 +219,7 @@ class ExpressionIndexes(IndexKind):
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:
         """Evaluate the expressions over all files, except those that pudi doesn't know."""
-        schema = check.meta.schema(check.timeline)
+        schema = check.snapshot.schema.columns
         for name in partitions:
             try:
                 spec, snapshot = (
@@ -241,7 +231,7 @@ class ExpressionIndexes(IndexKind):
                 continue
             if spec is None:
                 continue
-            reading = key_reading(TableSnapshot(check.meta, check.timeline))
+            reading = key_reading(check.snapshot)
             jobs = [ExpressionCheck(n, snapshot, spec, reading, files) for n, files in enumerate(check.portions())]
             check.run(jobs)
             check.compared[f"files by {name}"] = sum(len(job.files) for job in jobs)
@@ -259,9 +249,7 @@ class _Changes(CommitChanges):
         commit = self.commit
         names = sorted(name for name in locked.maintained if ExpressionIndexes.type.includes(name))
         indexes = [defined_index(commit.meta, name) for name in names]
-        return expression_changes(
-            commit.meta, commit.instant, commit.written, self.staged, locked.now, locked.table, indexes
-        )
+        return expression_changes(commit, self.staged, locked, indexes)
 
 
 def _settings(text: str, table: str) -> Mapping[str, str]:

@@ -8,30 +8,27 @@ Source: SparkHoodieBackedTableMetadataWriter.getExpressionIndexUpdates.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pudi.client.changed_groups import data_file, key_reading
-from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import SCHEMA_KEY
-from pudi.client.snapshot import TableSnapshot
 from pudi.errors import InvalidArgumentError
 from pudi.expr import Call, Column, index_call
 from pudi.filegroup import BaseFile, LogFile
 from pudi.format import BloomOptions, CommitMetadata, parse_base_file
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.indexes.column_stats.statistics import FileStatistics, deleted_statistics
-from pudi.indexes.kind import RemovedFiles
-from pudi.metadata import STATS, MetadataTable, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
+from pudi.indexes.kind import IndexedCommit, IndexStaging, LockedCommit, RemovedFiles
+from pudi.metadata import STATS, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
-from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.schema import avro_to_arrow
 from pudi.schema.arrays import joined_arrays
-from pudi.task import Engine, JobRunner
+from pudi.task import FileJob, FileResult
 from pudi.task.expression_values import (
     ExpressionResult,
     ExpressionSpec,
@@ -40,7 +37,6 @@ from pudi.task.expression_values import (
     IndexedValues,
 )
 from pudi.task.index_keys import KeyReading
-from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
 
@@ -110,28 +106,18 @@ class StagedExpression:
 
 
 def stage_expressions(
-    meta: MetaClient,
-    engine: Engine,
-    instant: Instant,
-    written: CommitMetadata,
-    timeline: Timeline,
-    indexes: Sequence[IndexSpec],
-    entries: WrittenEntries,
+    commit: IndexedCommit, staging: IndexStaging, indexes: Sequence[IndexSpec]
 ) -> tuple[StagedExpression, ...]:
     """Compute the values of a commit's files for expression indexes.
 
     Tasks that wrote files have computed theirs. Jobs read the other files.
 
     Args:
-        meta: the table.
-        engine: runs the jobs.
-        instant: the commit, not yet completed.
-        written: the commit's metadata.
-        timeline: the timeline when the commit was planned.
+        commit: the commit.
+        staging: how its files are read.
         indexes: the indexes.
-        entries: what the commit's tasks have staged.
     """
-    files = _files(written)
+    written, files = commit.written, _files(commit.written)
     staged = []
     for index in indexes:
         spec = expression_spec(index, avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))
@@ -139,12 +125,12 @@ def stage_expressions(
             _log.warning("the index %s gets no entries for new files: its expression is unknown", index.partition)
             staged.append(StagedExpression(index, None))
             continue
-        known = entries.values(ExpressionStaging(index.partition, spec))
+        known = staging.entries.values(ExpressionStaging(index.partition, spec))
         rest = [file for file in files if (file.partition, file.name.name) not in known]
         if rest:
-            reading = key_reading(TableSnapshot(meta, timeline))
+            reading = key_reading(staging.snapshot)
             reading = KeyReading(_with_new_columns(reading.schema, written), reading.merging, history=reading.history)
-            read = compute_values(meta, engine, instant.requested, reading, spec, rest)
+            read = compute_values(commit.run, reading, spec, rest)
             known = {**known, **{(each.partition, each.file): each for each in read}}
         kept = tuple(known[file.partition, file.name.name] for file in files)
         staged.append(StagedExpression(index, spec, kept))
@@ -152,9 +138,7 @@ def stage_expressions(
 
 
 def compute_values(
-    meta: MetaClient,
-    engine: JobRunner,
-    requested: str,
+    run: Callable[[Sequence[FileJob]], Sequence[FileResult]],
     reading: KeyReading,
     spec: ExpressionSpec,
     files: Sequence[BaseFile | LogFile],
@@ -162,17 +146,14 @@ def compute_values(
     """Compute the values of files for an expression index, by the engine's tasks.
 
     Args:
-        meta: the table.
-        engine: runs the jobs.
-        requested: requested time of the instant, which has a heartbeat.
+        run: runs the jobs.
         reading: how files are read.
         spec: the index.
         files: the files.
     """
     count = min(_TASKS, len(files))
     jobs = [ExpressionTask(n, reading, spec, tuple(files[n::count])) for n in range(count)]
-    results = engine.run_jobs(meta.storage, requested, jobs) if jobs else ()
-    return tuple(kept for result in results if isinstance(result, ExpressionResult) for kept in result.kept)
+    return tuple(kept for result in run(jobs) if isinstance(result, ExpressionResult) for kept in result.kept)
 
 
 def _with_new_columns(schema: pa.Schema, written: CommitMetadata) -> pa.Schema:
@@ -183,13 +164,7 @@ def _with_new_columns(schema: pa.Schema, written: CommitMetadata) -> pa.Schema:
 
 
 def expression_changes(
-    meta: MetaClient,
-    instant: Instant,
-    written: CommitMetadata,
-    staged: Iterable[StagedExpression],
-    now: Timeline,
-    table: MetadataTable,
-    indexes: Iterable[IndexSpec],
+    commit: IndexedCommit, staged: Iterable[StagedExpression], locked: LockedCommit, indexes: Iterable[IndexSpec]
 ) -> dict[str, Changes | None]:
     """Return the changes to expression indexes, by partition of the metadata table; under the table's lock.
 
@@ -197,12 +172,9 @@ def expression_changes(
     created index gets a record that they are unknown.
 
     Args:
-        meta: the table.
-        instant: its instant, about to be completed.
-        written: the commit's metadata.
+        commit: the commit, about to be completed.
         staged: the values computed before.
-        now: the table's timeline.
-        table: the metadata table before this commit.
+        locked: the table under its lock.
         indexes: the indexes that the table has now.
     """
     known = {each.index.partition: each for each in staged}
@@ -212,37 +184,33 @@ def expression_changes(
         if each is None or each.index != index:  # another process has made the index since
             each = StagedExpression(index, None)
         if index.method == BLOOM_FILTERS:
-            filters = [(kept.partition, kept.file, instant.requested, kept.bloom) for kept in each.kept if kept.bloom]
+            filters = [
+                (kept.partition, kept.file, commit.instant.requested, kept.bloom) for kept in each.kept if kept.bloom
+            ]
             changes[index.partition] = bloom_changes(filters) if filters else None
         elif len(index.columns) == 1:
-            changes[index.partition] = _of_statistics(meta, instant, written, each, now, table)
+            changes[index.partition] = _of_statistics(commit, each, locked)
     return changes
 
 
-def _of_statistics(
-    meta: MetaClient,
-    instant: Instant,
-    written: CommitMetadata,
-    staged: StagedExpression,
-    now: Timeline,
-    table: MetadataTable,
-) -> Changes | None:
+def _of_statistics(commit: IndexedCommit, staged: StagedExpression, locked: LockedCommit) -> Changes | None:
+    meta, table = commit.meta, locked.table
     column, spec = staged.index.columns[0], staged.spec
     statistics = FileStatistics(
         meta,
-        instant,
-        written,
+        commit.instant,
+        commit.written,
         staged.index.partition,
         StatsSpec((column,), staged.index.version),
         pa.schema([(column, pa.null() if spec is None else spec.value.type)]),
         stats_of_values(staged.kept),
     )
     if meta.config.is_partitioned and spec is not None and staged.index.partition in table.partitions:
-        parts = list(statistics.of_both(now, table))
+        parts = list(statistics.of_both(locked))
     else:
         parts = [statistics.of_files()]
         if meta.config.is_partitioned:
-            parts.append(_unknown_partitions(staged.index, written))
+            parts.append(_unknown_partitions(staged.index, commit.written))
     return concat_changes([part for part in parts if part is not None])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pudi.client.changed_groups import key_reading
-from pudi.client.inflight_builds import maintained_timeline
+from pudi.client.inflight_builds import with_maintained
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions, Options
@@ -58,7 +58,6 @@ from pudi.task.check_files import UNREADABLE
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask
 from pudi.task.repeated_keys import KeyWatch, LateTask, Repeated, repeated_of
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
-from pudi.timeline import Timeline
 
 _REPEATED = "keys are stored more than once"
 
@@ -152,25 +151,24 @@ class RecordIndexBuilder(IndexBuilder):
         """Write the location of each key, by tasks: no key passes through this process."""
         return {RECORD_INDEX: self._bases(self._staged(self.work.slices()))}
 
-    def finish(self, now: Timeline) -> Stats:
+    def finish(self, now: TableSnapshot) -> Stats:
         """Note keys that are in several file groups, of the table as it was and of what was committed since.
 
         A record that moved since counts, too: it's in the base file where it was.
         """
-        if {each.requested for each in now.commits} - {each.requested for each in self.work.timeline.commits}:
+        if {i.requested for i in now.timeline.commits} - {i.requested for i in self.work.snapshot.timeline.commits}:
             self._repeated += self._late(now)
         if self._repeated:
-            note_repeated(self.work.meta, now, self._repeated)
+            note_repeated(now, self._repeated)
         return {}
 
-    def _late(self, now: Timeline) -> Sequence[Repeated]:
+    def _late(self, now: TableSnapshot) -> Sequence[Repeated]:
         """Return the keys that commits brought since the build began, and that other file groups had before.
 
         Under the table's lock, so this process looks for them, not the engine's jobs.
         """
         meta = self.work.meta
-        mdt = open_metadata(meta)
-        known = shards_of(meta, mdt, maintained_timeline(meta, mdt), now)
+        known = shards_of(now, with_maintained(meta, open_metadata(meta)))
         changed = [each for each in known.slices if each.base is not None and each.logs]
         return repeated_of([LateTask(n, each, known.scope).run(meta.storage, 0) for n, each in enumerate(changed)])
 
@@ -211,7 +209,7 @@ class RecordIndexBuilder(IndexBuilder):
 
     def _staged(self, slices: Sequence[FileSlice]) -> list[StagedKeys]:
         work, jobs = self.work, []
-        reading, folder = key_reading(TableSnapshot(work.meta, work.timeline)), staging_dir(work.requested)
+        reading, folder = key_reading(work.snapshot), staging_dir(work.requested)
         for number, each in enumerate(slices):
             shards = self._shards[self._scope(each)]
             location = encode_location(each.partition, each.file_id, self._millis(each.instant))
@@ -271,7 +269,7 @@ class RecordIndex(IndexKind):
         """Return the index as its file groups show it, or its definition if there are none."""
         slices: Sequence[FileSlice] = ()
         try:
-            slices = meta.metadata_table(meta.store.load()).shards(RECORD_INDEX).all
+            slices = TableSnapshot.load(meta).metadata_table().shards(RECORD_INDEX).all
         except PudiError as error:
             _log.warning("table %s: the file groups of its record index are damaged: %s", meta.storage.root, error)
         try:
@@ -283,24 +281,14 @@ class RecordIndex(IndexKind):
     def staging(self, write: PlannedWrite, partitions: Sequence[str]) -> Iterator[EntryStaging]:
         """The keys of files are staged where the files are written."""
         if partitions:
-            yield record_staging(write.meta, write.timeline, write.requested, write.options, write.index)
+            yield record_staging(write.snapshot, write.requested, write.index)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
         """Find the keys that the commit adds to file groups and removes from them."""
         staging = commit.staging
         if staging is None or not partitions:
             return CommitChanges()
-        staged = stage_keys(
-            commit.meta,
-            staging.engine,
-            commit.instant,
-            commit.written,
-            staging.timeline,
-            staging.index,
-            staging.options,
-            staging.entries,
-            staging.run,
-        )
+        staged = stage_keys(commit, staging)
         return KeyChanges(() if staged is None else (staged,))
 
     def locate(self, read: IndexRead, plan: ReadPlan) -> LookupResult | None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
-from pudi.client.inflight_builds import maintained_timeline
+from pudi.client.inflight_builds import with_maintained
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import TimelineBehindError
-from pudi.config import IndexOptions, MetadataOptions, Options
+from pudi.config import IndexOptions, MetadataOptions
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (
@@ -29,42 +29,39 @@ from pudi.format import (
     staging_dir,
 )
 from pudi.format.metadata_partitions import RECORD_INDEX
+from pudi.indexes.kind import IndexedCommit, IndexStaging
 from pudi.indexes.record_index.properties import is_partitioned, may_repeat, note_repeated
 from pudi.metadata.record_index import WHOLE_TABLE, RecordShards, encode_location, shard_id
 from pudi.metadata.validity import is_known_to, scope_of
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated
-from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.tagging import Index
 from pudi.task import Engine
 from pudi.task.index_entries import RecordStaging
 from pudi.task.index_keys import KeyTask, ShardTask
 from pudi.task.repeated_keys import KeyWatch, Repeated
 from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
-from pudi.timeline import Instant, Timeline
-from pudi.timeline.plan_runs import PlanRun
 
 _log = logging.getLogger(__name__)
 
 
-def refuse_behind(meta: MetaClient, timeline: Timeline) -> None:
-    """Refuse to plan by a timeline that isn't the newest one any more, where the metadata table has more commits.
+def refuse_behind(snapshot: TableSnapshot) -> None:
+    """Refuse to plan by a snapshot that isn't the newest one any more, where the metadata table has more commits.
 
     Raises:
         TimelineBehindError: the timeline has changed.
     """
-    if meta.store.load() != timeline:
+    if snapshot.refreshed().timeline != snapshot.timeline:
         raise TimelineBehindError(
-            "another process completed a commit while this write looked for its keys; retry", table=meta.storage.root
+            "another process completed a commit while this write looked for its keys; retry", table=snapshot.table
         )
 
 
-def open_shards(meta: MetaClient, timeline: Timeline, *, alone: bool = False) -> RecordShards | None:
-    """Return the record index as a reader of a timeline sees it; None if the table has none.
+def open_shards(snapshot: TableSnapshot, *, alone: bool = False) -> RecordShards | None:
+    """Return the record index as a reader of a snapshot sees it; None if the table has none.
 
     Args:
-        meta: the table.
-        timeline: the table's timeline, loaded before: the index is read without commits that are pending on it.
+        snapshot: the table, loaded before: the index is read without commits that are pending on its timeline.
         alone: whether to make sure that no commit has completed since. The index may send a key of a file group that
             was clustered since to one that the timeline doesn't show, as if the key were new.
 
@@ -72,17 +69,16 @@ def open_shards(meta: MetaClient, timeline: Timeline, *, alone: bool = False) ->
         CorruptError: the index is damaged.
         TimelineBehindError: a commit has completed since.
     """
-    if RECORD_INDEX not in meta.config.metadata_partitions:
+    if RECORD_INDEX not in snapshot.config.metadata_partitions:
         return None
-    mdt = open_metadata(meta)
-    own = mdt.store.load()
-    shards = shards_of(meta, mdt, own, timeline)
-    if alone and not is_known_to(shards.scope, own, timeline):
-        refuse_behind(meta, timeline)
+    own = TableSnapshot.load(open_metadata(snapshot.meta))
+    shards = shards_of(snapshot, own)
+    if alone and not is_known_to(shards.scope, own.timeline, snapshot.timeline):
+        refuse_behind(snapshot)
     return shards
 
 
-def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShards | None:
+def shards_for(snapshot: TableSnapshot, index: Index) -> RecordShards | None:
     """Return the record index that a write uses; None if it uses another index, or the table has none (yet).
 
     Raises:
@@ -92,7 +88,7 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     """
     if not index.records:
         return None
-    shards = open_shards(meta, timeline, alone=True)
+    meta, shards = snapshot.meta, open_shards(snapshot, alone=True)
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
@@ -106,11 +102,12 @@ def shards_for(meta: MetaClient, timeline: Timeline, index: Index) -> RecordShar
     return shards
 
 
-def shards_of(meta: MetaClient, mdt: MetaClient, own: Timeline, timeline: Timeline) -> RecordShards:
-    """`open_shards` of an opened metadata table, as its own timeline has it."""
-    slices = mdt.view(own).slices(RECORD_INDEX)
-    scope = scope_of(timeline, own, mdt.store)
-    return RecordShards.of(mdt.storage, slices, scope, partitioned=is_partitioned(meta, slices))
+def shards_of(snapshot: TableSnapshot, own: TableSnapshot) -> RecordShards:
+    """`open_shards` of an opened metadata table, `own`, as its own timeline has it."""
+    slices = own.view().slices(RECORD_INDEX)
+    scope = scope_of(snapshot.timeline, own.timeline, own.meta.store)
+    partitioned = is_partitioned(snapshot.meta, slices)
+    return RecordShards.of(own.meta.storage, slices, scope, partitioned=partitioned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +132,13 @@ class StagedIndex:
     looks_up: bool
     partition: str = RECORD_INDEX
 
-    def plan(self, mdt: MetaClient, own: Timeline) -> ShardWork:
+    def plan(self, own: TableSnapshot) -> ShardWork:
         """Find the file groups of the index that the commit changes; see `StagedKeyChanges.plan`."""
         found = portions_by_shard(self.keys)
         if not found:
             return ShardWork(self, (), ())
-        timeline = self.meta.store.load()
-        known = shards_of(self.meta, mdt, own, timeline)
-        if is_invalidated(mdt, own, RECORD_INDEX, known.slices):
+        known = shards_of(TableSnapshot.load(self.meta), own)
+        if is_invalidated(own, RECORD_INDEX, known.slices):
             return ShardWork(self, (), ())
         new = self._new_groups(known, {partition for partition, _ in found})
         watch = None if self.meta.config.repeated_keys else KeyWatch(known.scope if self.looks_up else None)
@@ -151,12 +147,12 @@ class StagedIndex:
             scope = partition if known.partitioned else WHOLE_TABLE
             first, _ = known.ranges.get(scope, (0, 0))
             file_slice = new.get(shard_id(shard, scope)) or known.slices[first + shard]
-            tasks.append(ShardTask(place, self.instant, mdt.store.layout, file_slice, portions, watch=watch))
+            tasks.append(ShardTask(place, self.instant, own.meta.store.layout, file_slice, portions, watch=watch))
         return ShardWork(self, tuple(tasks), tuple(new))
 
     def note_repeated(self, found: Sequence[Repeated]) -> None:
         """See `StagedKeyChanges.note_repeated`."""
-        note_repeated(self.meta, self.meta.store.load(), found)
+        note_repeated(TableSnapshot.load(self.meta), found)
 
     def _new_groups(self, known: RecordShards, touched: set[str]) -> dict[str, FileSlice]:
         """Return the new file groups, for partitions without any in the index."""
@@ -175,76 +171,51 @@ class StagedIndex:
         return {file_id: FileSlice(RECORD_INDEX, file_id, None) for file_id in ids}
 
 
-def stage_keys(
-    meta: MetaClient,
-    engine: Engine,
-    instant: Instant,
-    written: CommitMetadata,
-    timeline: Timeline,
-    index: Index,
-    options: Options,
-    emitted: WrittenEntries,
-    run: PlanRun | None = None,
-) -> StagedIndex | None:
+def stage_keys(commit: IndexedCommit, staging: IndexStaging) -> StagedIndex | None:
     """Find the keys that a commit adds to file groups and removes from them; None if no keys change.
 
-    Tasks that wrote files have staged their keys. Jobs read the other files.
-
-    Args:
-        meta: the table.
-        engine: runs the jobs: no key passes through this process.
-        instant: the commit, not yet completed.
-        written: the commit's metadata.
-        timeline: the timeline when the commit was planned.
-        index: the index that located its records.
-        options: the writer's.
-        emitted: the entries that the commit's tasks have staged.
-        run: the run of a plan that commits; None for a write.
+    Tasks that wrote files have staged their keys. Jobs read the other files: no key passes through this process.
     """
+    meta, instant, written, emitted = commit.meta, commit.instant.requested, commit.written, staging.entries
     if not may_change_keys(written):
         return None
-    staging = emitted.staging(RECORD_INDEX)
-    if not isinstance(staging, RecordStaging):
-        staging = record_staging(meta, timeline, instant.requested, options, index)
+    how = emitted.staging(RECORD_INDEX)
+    if not isinstance(how, RecordStaging):
+        how = record_staging(staging.snapshot, instant, staging.index)
     by_group = emitted.keys(RECORD_INDEX)
-    tasks = list(_Tasks(meta, instant.requested, written, timeline, index, by_group.keys(), staging).all())
-    jobs = [replace(task, number=n, shards=staging.groups_of(task.partition)) for n, task in enumerate(tasks)]
-    if run is not None:
-        jobs = [replace(job, path=run.own(job.path)) for job in jobs]
-    results = engine.run_jobs(meta.storage, instant.requested, jobs) if jobs else ()
-    found = tuple(staged_of(results)) + tuple(each for each in by_group.values() if each.shards)
+    tasks = list(_Tasks(staging.snapshot, instant, written, staging.index, by_group.keys(), how).all())
+    jobs = [replace(task, number=n, shards=how.groups_of(task.partition)) for n, task in enumerate(tasks)]
+    if staging.run is not None:
+        jobs = [replace(job, path=staging.run.own(job.path)) for job in jobs]
+    found = tuple(staged_of(commit.run(jobs))) + tuple(each for each in by_group.values() if each.shards)
     partitions = {each.partition for each in found}
-    shards = {p if staging.partitioned else WHOLE_TABLE: staging.groups_of(p) for p in partitions}
-    if not staging.partitioned:
+    shards = {p if how.partitioned else WHOLE_TABLE: how.groups_of(p) for p in partitions}
+    if not how.partitioned:
         found = tuple(replace(each, partition="") for each in found)
-    looks_up = may_repeat(meta.config, index, written, partitioned=staging.partitioned)
-    return StagedIndex(meta, engine, instant.requested, shards, found, looks_up)
+    looks_up = may_repeat(meta.config, staging.index, written, partitioned=how.partitioned)
+    return StagedIndex(meta, staging.engine, instant, shards, found, looks_up)
 
 
-def record_staging(
-    meta: MetaClient, timeline: Timeline, requested: str, options: Options, index: Index
-) -> RecordStaging:
+def record_staging(snapshot: TableSnapshot, requested: str, index: Index) -> RecordStaging:
     """Return how tasks stage keys for the table's record index, ready or unfinished.
 
     Args:
-        meta: the table.
-        timeline: the table's.
+        snapshot: the table, with the writer's options.
         requested: requested time of the commit.
-        options: the writer's.
         index: the index that locates the commit's records.
 
     Raises:
         CorruptError: the index is damaged.
     """
-    mdt = open_metadata(meta)
-    known = shards_of(meta, mdt, maintained_timeline(meta, mdt), timeline)
+    meta = snapshot.meta
+    known = shards_of(snapshot, with_maintained(meta, open_metadata(meta)))
     return RecordStaging(
         staging_dir(requested),
         instant_to_millis(requested, meta.config.timezone),
         {scope: number for scope, (_, number) in known.ranges.items()},
         known.partitioned,
-        options[MetadataOptions.partitioned_record_index_min_groups],
-        key_reading(TableSnapshot(meta, timeline)).with_instant(requested),
+        snapshot.options[MetadataOptions.partitioned_record_index_min_groups],
+        key_reading(snapshot).with_instant(requested),
         _logs_add(index),
         _revives(index),
     )
@@ -264,17 +235,16 @@ def _revives(index: Index) -> bool:
 class _Tasks:
     """The jobs that read the changed keys of one commit."""
 
-    meta: MetaClient
+    snapshot: TableSnapshot
     instant: str
     written: CommitMetadata
-    timeline: Timeline
     index: Index
     staged: Collection[FileGroupId]
     staging: RecordStaging
 
     def all(self) -> Iterator[KeyTask]:
         """Return a job for each file group whose keys may have changed; they are not numbered yet."""
-        groups = changed_groups(TableSnapshot(self.meta, self.timeline), self.written, self._matters, _needs_before)
+        groups = changed_groups(self.snapshot, self.written, self._matters, _needs_before)
         for place, group in enumerate(groups):
             location = encode_location(group.partition, group.file_id, self.staging.millis)
             path = f"{staging_dir(self.instant)}/{place}"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pudi.client.find_index import key_scope
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import read_properties
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import KeyScope
 from pudi.config import IndexOptions, TableConfig, WriteOptions
 from pudi.filegroup import FileSlice
@@ -22,7 +23,6 @@ from pudi.metadata_write.index_defs import defined_index
 from pudi.plan import Operation
 from pudi.tagging import Index
 from pudi.task.repeated_keys import Repeated
-from pudi.timeline import Timeline
 
 _PARTITIONED = "isPartitioned"
 
@@ -77,30 +77,29 @@ def has_repeated_keys(meta: MetaClient) -> bool:
     return said is not None and bool(TableConfig.repeated_keys.parse(said))
 
 
-def note_repeated(meta: MetaClient, timeline: Timeline, found: Sequence[Repeated]) -> None:
+def note_repeated(snapshot: TableSnapshot, found: Sequence[Repeated]) -> None:
     """Say in the table's properties that keys are in several file groups, under the table's lock.
 
     Args:
-        meta: the table.
-        timeline: its timeline. An old file group that it doesn't show doesn't count: the index may lag behind.
+        snapshot: the table. An old file group that it doesn't show doesn't count: the index may lag behind.
         found: the keys.
     """
-    if meta.config.repeated_keys:
+    if snapshot.config.repeated_keys:
         return
     partitions = sorted({each.old[0] for each in found if not each.within_commit})
-    slices = meta.view(timeline).slices_of(partitions) if partitions else ()
+    slices = snapshot.view().slices_of(partitions) if partitions else ()
     there = {each.group for each in slices}
     counted = [each for each in found if each.within_commit or each.old in there]
     if not counted:
         return
-    first, table = counted[0], meta.storage.root
-    meta.change_properties(lambda old: {**old, _KEY: "true"})
+    first = counted[0]
+    snapshot.meta.change_properties(lambda old: {**old, _KEY: "true"})
     _log.warning(
         "table %s: record key %r is in two file groups now, %s and %s. The record index knows one of them, so reads "
         "don't use it any more. table.check() finds such keys. To end it, delete them and rebuild the index "
         "(drop_index, create_index); to avoid it, upsert by the record index (%s) or, if records stay in their "
         "partitions, insert with %s=true",
-        table,
+        snapshot.table,
         first.key,
         *("/".join(filter(None, place)) for place in (first.old, first.new)),
         IndexOptions.index_type,
