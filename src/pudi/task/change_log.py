@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile, Markers
-from pudi.format import FileGroupId, IOType, LogFileName
+from pudi.format import BaseFileName, FileGroupId, IOType, LogFileName
 from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
@@ -168,29 +168,22 @@ def rows_of_changes(found: KeyChanges, names: list[str]) -> ChangedRows:
 
 
 def write_changes(
-    storage: Storage,
-    logging: ChangeLogging,
-    instant: str,
-    partition: str,
-    file_id: str,
-    token: str,
-    changes: Iterable[ChangedRows],
+    storage: Storage, logging: ChangeLogging, partition: str, base: BaseFileName, changes: Iterable[ChangedRows]
 ) -> dict[str, int]:
     """Write the CDC file of one base file; one without changes too, as Hudi does.
 
     Args:
         storage: the table's files.
         logging: what is logged.
-        instant: requested time of the write.
         partition: partition path.
-        file_id: the file group.
-        token: write token of the base file.
+        base: the base file, which the write has just made.
         changes: the changes.
 
     Returns:
         The file's size by its path, as write statistics name it (`cdcStats`).
     """
-    name = LogFileName(file_id, instant, 1, token, cdc=True).name
+    instant = base.instant
+    name = LogFileName(base.file_id, instant, 1, base.write_token, cdc=True).name
     path = f"{partition}/{name}" if partition else name
     headers = {Header.INSTANT_TIME: instant, Header.SCHEMA: logging.avro_schema}
     records = [part for each in changes for part in _records(each, logging, instant)]

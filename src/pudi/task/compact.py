@@ -184,8 +184,7 @@ class CompactTask:
         found = changes_by_logs(reader, file_slice.logs, rows_before, spec.merging.rule, operation.group)
         changes = [rows_of_changes(each, names) for each in found]
         nothing = rows_of_changes(KeyChanges.nothing(), names)
-        args = (spec.instant, *operation.group, name.write_token)
-        return write_changes(storage, spec.changes, *args, changes or [nothing])
+        return write_changes(storage, spec.changes, operation.partition_path, name, changes or [nothing])
 
     def _stat(self, done: _Done, file_slice: FileSlice, path: str, size: int) -> WriteStat:
         """Return the write statistics, as FileGroupReaderBasedMergeHandle makes them."""

@@ -324,9 +324,8 @@ class SliceWriter:
 
     def _log_changes(self, written: WrittenBase, logging: ChangeLogging) -> dict[str, int]:
         """Write the CDC file of a base file."""
-        spec, token, partition = self.spec, self.name.write_token, self.task.partition
-        changes = [changes_of(written, logging, spec.schema.columns.names)]
-        return write_changes(self.storage, logging, spec.instant, partition, self.task.file_id, token, changes)
+        changes = [changes_of(written, logging, self.spec.schema.columns.names)]
+        return write_changes(self.storage, logging, self.task.partition, self.name, changes)
 
     def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition
