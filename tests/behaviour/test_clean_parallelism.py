@@ -104,7 +104,7 @@ def test_a_store_that_is_too_busy(server: S3Server, monkeypatch: pytest.MonkeyPa
     mine = made(server.new_root(), server.options())
     names = {info.path for info in open_storage(mine.path, server.options()).list() if info.path.endswith(".parquet")}
     storage = open_storage(mine.path, server.options(), context=Context(ManualClock(), seed=1))
-    monkeypatch.setattr("pudi.task.delete_files._AT_A_TIME", 1)
+    monkeypatch.setattr("pudi.task.jobs._AT_A_TIME", 1)
     deletions = 0
 
     def busy(do: Callable[[], Any]) -> Any:

@@ -16,7 +16,7 @@ import pudi
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, LogFile
 from pudi.metadata import StatsSpec, column_stats_records, stats_of_files
-from pudi.task.index_stats import stats_of_file
+from pudi.task.file_stats import stats_of_file
 from support.metadata import metadata_partitions, there
 
 OPTIONS = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}

@@ -26,7 +26,7 @@ from pudi.metadata import (
 from pudi.metadata.changes import encode_changes
 from pudi.metadata.keys import column_stats_key
 from pudi.schema import with_meta_fields
-from pudi.task.index_stats import stats_of_file
+from pudi.task.file_stats import stats_of_file
 from support.golden import Golden, tables
 from support.metadata import there
 

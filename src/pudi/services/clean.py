@@ -26,7 +26,7 @@ from pudi.services.target import ServiceTarget, free_time, restorable_instants
 from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
-from pudi.task.delete_files import DeleteFiles
+from pudi.task.jobs import DeleteFiles
 from pudi.timeline import Instant, Timeline
 
 _FILES = 100

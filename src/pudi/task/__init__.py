@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pudi.context.lazy import load_export
 
 if TYPE_CHECKING:
-    from pudi.task.engine import Engine, FileJob, InputSpec, JobRunner, KeyedInput, Tagged
+    from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
+    from pudi.task.jobs import FileJob, FileResult, JobRunner
     from pudi.task.read import SliceReader
     from pudi.task.tag import KeyLookup, KeySearch, key_finder
-    from pudi.task.write import FileResult, write_file
+    from pudi.task.write import write_file
 
 __all__ = [
     "Engine",
@@ -29,10 +30,10 @@ __all__ = [
 
 _SOURCES = {
     "Engine": "pudi.task.engine",
-    "FileJob": "pudi.task.engine",
-    "FileResult": "pudi.task.write",
+    "FileJob": "pudi.task.jobs",
+    "FileResult": "pudi.task.jobs",
     "InputSpec": "pudi.task.engine",
-    "JobRunner": "pudi.task.engine",
+    "JobRunner": "pudi.task.jobs",
     "KeyLookup": "pudi.task.tag",
     "KeySearch": "pudi.task.tag",
     "KeyedInput": "pudi.task.engine",

@@ -24,9 +24,9 @@ from pudi.metadata.keys import shard_of
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow, open_input
+from pudi.task.jobs import FileResult
 from pudi.task.metadata_files import write_base
 from pudi.task.staged_keys import StagedKeys
-from pudi.task.write import FileResult
 
 _STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import take, take_column
-from pudi.task.groups import groups_of
+from pudi.schema.arrays import groups_of, take, take_column
 from pudi.task.write import stored_bytes
 
 FILE_BYTES = 128 << 20

@@ -19,12 +19,12 @@ from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, TableSchema, evolved_text
 from pudi.schema.arrays import take
-from pudi.task.append import LogAppender
+from pudi.task.append import LogAppender, not_in_base
 from pudi.task.file_stats import with_event_times
+from pudi.task.jobs import FileResult
 from pudi.task.read import SliceReader
-from pudi.task.stored_order import not_in_base
 from pudi.task.table_rows import read_base_rows
-from pudi.task.write import FileResult, SliceWriter
+from pudi.task.write import SliceWriter
 
 
 def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Change, token: str) -> FileResult:

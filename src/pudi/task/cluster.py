@@ -29,9 +29,9 @@ from pudi.schema.arrays import take
 from pudi.tagging import ConsistentBuckets
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
+from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices
 from pudi.task.spilled import ROW, SpillFile
-from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
 
 

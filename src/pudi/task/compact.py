@@ -40,9 +40,9 @@ from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
 from pudi.task.change_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
+from pudi.task.jobs import FileResult
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
-from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 

@@ -26,9 +26,9 @@ from pudi.storage import temporary_errors, temporary_file
 from pudi.task.append import without_meta_values
 from pudi.task.compact import CompactSpec, slice_of
 from pudi.task.file_stats import stats_of_log
+from pudi.task.jobs import FileResult
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import MergedSlices
-from pudi.task.write import FileResult
 
 
 @dataclass(slots=True)

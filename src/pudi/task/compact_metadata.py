@@ -11,8 +11,8 @@ from pudi.format import CompactionOperation, Layout, write_token
 from pudi.metadata import MetadataTable, all_columns
 from pudi.metadata.changes import encode_changes
 from pudi.task.compact import slice_of
+from pudi.task.jobs import FileResult
 from pudi.task.metadata_files import write_base, write_compacted_logs
-from pudi.task.write import FileResult
 from pudi.timeline import NO_COMMIT
 
 

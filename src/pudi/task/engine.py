@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -19,8 +19,8 @@ from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, Wri
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, written_schema
 from pudi.tagging import Buckets
+from pudi.task.jobs import FileJob, FileResult
 from pudi.task.tag import KeyLookup, KeySearch
-from pudi.task.write import FileResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,47 +167,6 @@ class MergedRows(Protocol):
 
     def release(self) -> None:
         """Release cached records."""
-
-
-class FileJob(Protocol):
-    """Work on one file group without input records; picklable."""
-
-    @property
-    def number(self) -> int:
-        """Number of the job among those that run together, from 0."""
-
-    def run(self, storage: Storage, attempt: int) -> FileResult:
-        """Do the work.
-
-        Args:
-            storage: the table's files.
-            attempt: number of the attempt at this job, unique per attempt.
-        """
-
-
-@runtime_checkable
-class Weighed(Protocol):
-    """A job that estimates its work, so that small jobs can share a task."""
-
-    @property
-    def weight(self) -> int:
-        """Approximate number of bytes read and written."""
-
-
-@runtime_checkable
-class Waiting(Protocol):
-    """A job that waits for the storage and computes nothing, so that more of them than cores may run at a time."""
-
-    @property
-    def waits(self) -> bool:
-        """True."""
-
-
-class JobRunner(Protocol):
-    """Runs jobs: the part of `Engine` that table services and index builds need."""
-
-    def run_jobs(self, storage: Storage, instant: str, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
-        """See `Engine.run_jobs`."""
 
 
 class TableRows(Protocol):

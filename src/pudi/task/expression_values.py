@@ -23,8 +23,8 @@ from pudi.plan.entry_staging import WrittenBase, WrittenLog, WrittenLogs
 from pudi.schema import conform_read
 from pudi.schema.arrays import one_array
 from pudi.task.index_keys import KeyReading
+from pudi.task.jobs import FileResult
 from pudi.task.read import SliceReader
-from pudi.task.write import FileResult
 
 
 @dataclass(frozen=True, slots=True)

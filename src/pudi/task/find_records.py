@@ -30,8 +30,8 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
 from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
+from pudi.task.jobs import FileResult
 from pudi.task.table_rows import names_in, read_base_rows, stored_names
-from pudi.task.write import FileResult
 
 _UNREADABLE = (CorruptError, NotSupportedError, SchemaError)
 _BYTES = 64 << 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pudi.task.write import FileResult
+from pudi.task.jobs import FileResult
 
 SHOWN = 5
 """Maximum number of keys named in one finding."""

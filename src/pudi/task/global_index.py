@@ -15,7 +15,7 @@ from pudi.merge import DELETED
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import one_array, take
-from pudi.task.live_keys import live_places
+from pudi.task.log_keys import live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition
 from pudi.task.table_rows import read_base_rows

@@ -32,8 +32,9 @@ from pudi.record.partition_path import folder_values
 from pudi.schema import conform
 from pudi.schema.arrays import joined_arrays
 from pudi.task.bulk import RecordBuffer
+from pudi.task.jobs import FileResult
 from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
-from pudi.task.write import FileResult, SliceWriter, write_file
+from pudi.task.write import SliceWriter, write_file
 
 _BATCH_ROWS = 64 << 10
 """Rows that are read at a time where files are rewritten."""

@@ -28,11 +28,11 @@ from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
+from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices
 from pudi.task.metadata_files import append_changes, write_base
 from pudi.task.repeated_keys import IndexedKeys, KeyWatch, StagedRows
 from pudi.task.staged_keys import Portion, read_portions, stage_keys
-from pudi.task.write import FileResult
 
 
 class ReadsKeys(Protocol):

@@ -1,4 +1,7 @@
-"""Merge one slice's base file and log files: Arrow in and out, on either engine, in bounded memory."""
+"""Merge one slice's base file and log files: Arrow in and out, on either engine, in bounded memory.
+
+Newer versions that win over whatever the base file holds, by the bounds in its footer, need no comparison of rows.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,12 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
-from pudi.merge import MergeResult, Versions, apply_updates, fold
+from pudi.merge import MergeResult, MergeRule, Versions, apply_updates, fold
 from pudi.plan.merging import Merging
-from pudi.schema import COMMIT_TIME, RECORD_KEY
+from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames
 from pudi.schema.arrays import take
 from pudi.schema.internal import SchemaHistory
 from pudi.task.log_versions import LogCounts, LogVersions, nullable, store_positions
-from pudi.task.ordering_bound import bound_that_loses
 from pudi.task.spilled import ROW, Buckets
 from pudi.task.table_rows import names_in, read_base_rows
 
@@ -381,3 +383,50 @@ def _gather(base: pa.Table, merged: MergeResult, wanted: Sequence[str]) -> pa.Ta
     if not base.num_rows and len(places) == rows.num_rows:
         return rows
     return take(pa.concat_tables([base, rows]).select(names), places)
+
+
+def bound_that_loses(
+    stored: tuple[AnyBaseFile, FieldNames | None], fields: pa.Schema, newer: Versions, rule: MergeRule
+) -> dict[str, pa.Scalar] | None:
+    """Return ordering values that lose to every newer version and are an upper bound of a base file's; None if unknown.
+
+    Using them instead of the rows' own values gives the same winners.
+
+    Args:
+        stored: the base file and the names of columns in it; None if the names are the same.
+        fields: the columns of the ordering fields, in the table's types; footers bound none inside of structs here.
+        newer: the versions.
+        rule: a rule that compares by these fields and doesn't mix versions.
+    """
+    file, names = stored
+    bound = {}
+    for each in fields:
+        value = _greatest(file, each, each.name if names is None else names.of(each.name)[0])
+        if value is None:
+            return None
+        bound[each.name] = value
+    older = pa.table({name: pa.repeat(value, len(newer)) for name, value in bound.items()})
+    return bound if bool(np.all(newer.unconditional | rule.newer_wins(older, newer.rows))) else None
+
+
+def _greatest(file: AnyBaseFile, field: pa.Field, name: str | None) -> pa.Scalar | None:
+    """Return a column's maximum; None if it is unknown, or if nulls may rank above it."""
+    if not isinstance(file, BaseFileReader):
+        return None
+    place = -1 if name is None else file.schema.get_field_index(name)
+    if place < 0 or file.schema.field(place).type != field.type or not _is_exact(field.type):
+        return None
+    greatest = []
+    for group in file.statistics(file.schema.field(place).name):
+        if group is None or group.maximum is None or group.null_count != 0:
+            return None
+        greatest.append(group.maximum)
+    return pa.scalar(max(greatest), field.type) if greatest else None
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    """Return whether footers hold exact bounds of a type, ordered as ordering values are; not for texts and floats."""
+    types = pa.types
+    return bool(
+        types.is_signed_integer(kind) or types.is_date32(kind) or (types.is_timestamp(kind) and kind.unit != "ns")
+    )

@@ -24,13 +24,13 @@ from pudi.plan import (
 )
 from pudi.plan.write import SHARES
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import encoded_column, take, take_column
+from pudi.schema.arrays import encoded_column, places_of, take, take_column
 from pudi.tagging import AnyBuckets, Index
 from pudi.task.append import BASE_ROW
-from pudi.task.groups import places_of
-from pudi.task.live_keys import live_places
+from pudi.task.jobs import FileResult
+from pudi.task.log_keys import live_places
 from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
-from pudi.task.write import FileResult, write_file
+from pudi.task.write import write_file
 
 FILES_PER_PARTITION = 1 << 20
 """Number of files that a partition's task may number itself."""

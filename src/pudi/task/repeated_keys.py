@@ -23,8 +23,8 @@ from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow
+from pudi.task.jobs import FileResult
 from pudi.task.staged_keys import GONE, KEY, Portion, read_portions
-from pudi.task.write import FileResult
 
 Numbers = npt.NDArray[np.int64]
 

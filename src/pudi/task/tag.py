@@ -17,7 +17,7 @@ from pudi.merge import MergeRule
 from pudi.metadata.record_index import FILE_ID, WHOLE_TABLE, RecordShards
 from pudi.plan import Merging, Operation
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import encoded_column, one_array
+from pudi.schema.arrays import encoded_column, one_array, places_of
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import BloomKeys, Index, KeysInLogs, SimpleKeys
 
@@ -50,7 +50,8 @@ class RecordKeys:
             own = keys.take(pa.array(places))
             return list(by_group(records.find(number, own), own, places))
 
-        for found in spread(find, list(_by_value(records.shards_of(keys, partition)))):
+        shards = [(number, places) for number, places in places_of(records.shards_of(keys, partition)) if number >= 0]
+        for found in spread(find, shards):
             for group, places in found:
                 self._places.setdefault(group, []).append(places)
 
@@ -78,7 +79,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
     coded = [_coded(rows[name]) for name in (PARTITION_PATH, FILE_ID)]
     (partitions, first), (files, second) = coded
     pairs = first * len(files) + second
-    for pair, rows_of in _by_value(pairs):
+    for pair, rows_of in places_of(pairs):
         group = FileGroupId(partitions[pair // len(files)].as_py(), files[pair % len(files)].as_py())
         yield group, own[rows_of]
 
@@ -87,16 +88,6 @@ def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
     """Return the distinct texts of a column, and for each row the number of its text."""
     whole = encoded_column(column)
     return whole.dictionary, np.asarray(whole.indices).astype(np.int64)
-
-
-def _by_value(values: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Return each distinct non-negative value with its positions, ascending."""
-    order = np.argsort(values, kind="stable")
-    distinct, starts = np.unique(values[order], return_index=True)
-    if len(values):
-        for value, places in zip(distinct.tolist(), np.split(order, starts[1:]), strict=True):
-            if value >= 0:
-                yield value, places
 
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,52 +16,21 @@ from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.plan.changes import ChangeLogging
-from pudi.plan.entry_staging import Columns, StagedEntries, WrittenBase
+from pudi.plan.entry_staging import Columns, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import take, take_column
-from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers
+from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers, with_stored_order
 from pudi.task.change_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
+from pudi.task.jobs import FileResult
 from pudi.task.rewrite import FileRewriter, both
-from pudi.task.stored_order import with_stored_order
 from pudi.task.table_rows import read_base_rows
 from pudi.timeline import NO_COMMIT
 
 LEAVING = "_pudi_leaving"
 """Boolean column of records to write: whether the record moves to another partition and this file deletes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileResult:
-    """The result of one task.
-
-    Attributes:
-        task: the task's number.
-        received: number of input records, before versions are combined.
-        stat: the write statistics of the file; None if no file was written.
-        rolled: the statistics of further log files, if one became too large.
-        staged: the entries of indexes that the task staged.
-    """
-
-    task: int
-    received: int
-    stat: WriteStat | None
-    rolled: tuple[WriteStat, ...] = ()
-    staged: tuple[StagedEntries, ...] = ()
-
-    @property
-    def stats(self) -> tuple[WriteStat, ...]:
-        """The write statistics of all files."""
-        return () if self.stat is None else (self.stat, *self.rolled)
-
-    @classmethod
-    def of(
-        cls, task: int, received: int, stats: Sequence[WriteStat], staged: tuple[StagedEntries, ...] = ()
-    ) -> FileResult:
-        """Return the result of a task that made any number of files."""
-        return cls(task, received, stats[0] if stats else None, tuple(stats[1:]), staged)
 
 
 def write_file(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, token: str) -> FileResult:

@@ -26,8 +26,7 @@ from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_parti
 from pudi.plan.write import NO_INSERTS, Sizing
 from pudi.tagging import Index
 from pudi.task import Engine, KeySearch
-from pudi.task.late_keys import LateKeys, late_logs
-from pudi.task.live_keys import LiveKeys
+from pudi.task.log_keys import LateKeys, LiveKeys, late_logs
 from pudi.task.tag import lookups_in
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import finds_groups_late

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pudi.engine.local.records import take_rows
-from pudi.task.groups import places_of
+from pudi.schema.arrays import places_of
 
 
 @given(st.lists(st.none() | st.text(max_size=3), min_size=2, max_size=20), st.data())

@@ -39,8 +39,9 @@ from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change import change_file
-from pudi.task.engine import TABLE_VARIABLE, InputSpec, Waiting
+from pudi.task.engine import TABLE_VARIABLE, InputSpec
 from pudi.task.global_index import tag_global
+from pudi.task.jobs import Waiting
 from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
 from pudi.task.write import LEAVING, WriteRows
 

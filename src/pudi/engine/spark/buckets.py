@@ -18,9 +18,8 @@ from pudi.errors import PudiError
 from pudi.plan import FileTask, WriteSpec
 from pudi.record import check_paths
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import one_array, ordered_by, take
+from pudi.schema.arrays import groups_of, one_array, ordered_by, take
 from pudi.tagging import AnyBuckets, Buckets
-from pudi.task.groups import groups_of
 
 
 def bucket_numbers(frame: Any, buckets: Buckets) -> Any:

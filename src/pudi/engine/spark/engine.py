@@ -48,7 +48,8 @@ from pudi.plan import (
 from pudi.schema import RECORD_KEY
 from pudi.tagging import Buckets
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch
-from pudi.task.engine import TABLE_VARIABLE, EvaluatedAgainError, InputSpec, Waiting, Weighed
+from pudi.task.engine import TABLE_VARIABLE, EvaluatedAgainError, InputSpec
+from pudi.task.jobs import Waiting, Weighed
 from pudi.task.write import LEAVING, WriteRows
 
 

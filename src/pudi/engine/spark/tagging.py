@@ -36,12 +36,11 @@ from pudi.merge import DELETED
 from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
-from pudi.schema.arrays import one_array, take
+from pudi.schema.arrays import groups_of, one_array, take
 from pudi.schema.spark_types import quote
 from pudi.tagging import AnyBuckets, KeysAfterMerging
 from pudi.task import KeyLookup, KeySearch
-from pudi.task.groups import groups_of
-from pudi.task.live_keys import age
+from pudi.task.log_keys import age
 from pudi.task.write import LEAVING
 
 _LIVE, _AGE, _HOME = "_pudi_live", "_pudi_age", "_pudi_home"

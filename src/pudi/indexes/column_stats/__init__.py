@@ -65,7 +65,7 @@ from pudi.schema import avro_to_arrow, unwritable_columns, with_meta_fields, wit
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.task import FileJob, FileResult
 from pudi.task.check_files import FilesCheck, StatedMetadata
-from pudi.task.index_stats import StatsTask
+from pudi.task.file_stats import StatsTask
 from pudi.task.table_rows import is_same_named, same_named
 
 _TASKS = 64

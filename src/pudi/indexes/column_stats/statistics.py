@@ -47,7 +47,7 @@ from pudi.metadata.record_schema import RecordType
 from pudi.metadata_write.index_defs import defined_index, write_definition
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.arrays import one_array
-from pudi.task.index_stats import stats_of_file
+from pudi.task.file_stats import stats_of_file
 from pudi.timeline import Instant, Timeline
 
 _LAST = "9" * 17

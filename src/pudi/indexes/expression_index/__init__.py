@@ -55,8 +55,7 @@ from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import ExpressionIndex, skip_by_expressions
 from pudi.schema import avro_to_arrow
-from pudi.task.check_expressions import ExpressionCheck
-from pudi.task.check_files import UNREADABLE
+from pudi.task.check_files import UNREADABLE, ExpressionCheck
 from pudi.task.expression_values import ExpressionSpec, ExpressionStaging, IndexedValues
 
 _EXPRESSION = "expr"

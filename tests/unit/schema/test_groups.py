@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.task.groups import groups_of
+from pudi.schema.arrays import groups_of
 
 rows = st.lists(st.tuples(st.sampled_from(["", "a", "b/c", "é"]), st.integers(0, 3)), max_size=40)
 
