@@ -81,7 +81,7 @@ def test_the_log_tells_phases_and_results(tmp_path: Path, caplog: pytest.LogCapt
         compacted = trips.compact()
     assert done is not None
     assert compacted is not None
-    said = [record.getMessage() for record in caplog.records if record.name.startswith("pudi.commit")]
+    said = [record.getMessage() for record in caplog.records if record.name.startswith("pudi.client")]
     assert f"table {trips.path}: {done}" in said
     assert f"table {trips.path}: {compacted}" in said
     assert any(": upsert: write took " in line for line in said)
