@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.writes import merge as merge_action
+from pudi.writes import merge_into as merge_action
 
 SCHEMA = pa.schema(
     [

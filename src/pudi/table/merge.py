@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pudi.client import CommitResult
 from pudi.config.arguments import map_given
 from pudi.plan.merge_into import ComputedValues, MergeKind
-from pudi.writes.merge import Clause, MergeRequest
+from pudi.writes.merge_binding import Clause, MergeRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from pudi.engine.spark import session as spark_session
     from pudi.indexing import build_by_options
     from pudi.table import merge as merge_builder
-    from pudi.writes import merge as merge_action
+    from pudi.writes import merge_binding
+    from pudi.writes import merge_into as merge_action
     from pudi.writes import replace_partitions as replace_action
     from pudi.writes import write_records as change_action
 else:
     added_action = lazy_module("pudi.client.partitions")
     build_by_options = lazy_module("pudi.indexing.build_by_options")
     change_action = lazy_module("pudi.writes.write_records")
-    merge_action = lazy_module("pudi.writes.merge")
+    merge_action = lazy_module("pudi.writes.merge_into")
+    merge_binding = lazy_module("pudi.writes.merge_binding")
     replace_action = lazy_module("pudi.writes.replace_partitions")
     spark_engine = lazy_module("pudi.engine.spark.engine")
     spark_session = lazy_module("pudi.engine.spark.session")
@@ -215,8 +217,8 @@ class WriteVerbs(VerbGroup):
         keys = on if on is None or isinstance(on, str) else names_given(on, "on", self._path)
         source_name = text_given(source_alias, "source_alias", self._path)
         target_name = text_given(target_alias, "target_alias", self._path)
-        merging = merge_action.MergeRequest(keys, (), source_name, target_name)
-        return merge_builder.MergeBuilder(merging, lambda whole: merge_action.merge(request, source, whole))
+        merging = merge_binding.MergeRequest(keys, (), source_name, target_name)
+        return merge_builder.MergeBuilder(merging, lambda whole: merge_action.merge_into(request, source, whole))
 
     def partitions_of(self, data: Any) -> list[str]:
         """Paths of the partitions that records fall into, sorted, whether the table has them yet or not.

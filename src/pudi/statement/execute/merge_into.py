@@ -34,7 +34,7 @@ from pudi.statement.table_uses import conjuncts
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
 from pudi.table.merge import execute_clauses
-from pudi.writes.merge import Clause
+from pudi.writes.merge_binding import Clause
 
 _STAGES = {
     When.MATCHED: MergeStage.MATCHED,

@@ -1,10 +1,10 @@
-"""Merge a source into a table: clauses with expressions in, one upsert of the records that they make out."""
+"""Bind a merge as the user wrote it, clauses with expressions, to the columns of table and source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,16 +12,13 @@ import pyarrow as pa
 
 from pudi.client.find_index import find_index
 from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.retry import Retries
-from pudi.config import check_writable
-from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, PudiError, SchemaError
+from pudi.config import WriteOptions
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
-from pudi.plan import MergeUpsert, Operation, ReadableTable, ReadPlan, Selection, plan_read
+from pudi.plan import ReadableTable, Selection, plan_read
 from pudi.plan.change import bind_assignments, bind_one
 from pudi.plan.merge_into import (
     SOURCE,
@@ -33,21 +30,8 @@ from pudi.plan.merge_into import (
     MergeNames,
     MergeStage,
     NewestRows,
-    upsert_of,
 )
 from pudi.schema import RECORD_KEY, field_at, roots_of
-from pudi.task.engine import RepeatedKeysError
-from pudi.timeline import Timeline
-from pudi.writes.place_records import finds_movers, place_by_key
-from pudi.writes.write import run_write
-from pudi.writes.write_recipe import (
-    Placement,
-    WriteAttempt,
-    WriteRecipe,
-    WriteRequest,
-    take_records,
-    without_records,
-)
 
 _BOTH = (TARGET, SOURCE)
 _STAGES = {_BOTH: MergeStage.MATCHED, (SOURCE,): MergeStage.NOT_MATCHED, (TARGET,): MergeStage.NOT_MATCHED_BY_SOURCE}
@@ -95,133 +79,26 @@ class MergeRequest:
     computed: ComputedValues | None = None
 
 
-def merge(request: WriteRequest, data: Any, merging: MergeRequest) -> CommitResult | None:
-    """Merge a source into a table in one commit.
-
-    Args:
-        request: what the caller asks for; all that the merge reads must not have changed since its instant.
-        data: the source, in a form that the engine takes.
-        merging: the statement.
-
-    Returns:
-        What was done, or None when no clause takes a row.
-
-    Raises:
-        InvalidArgumentError: a wrong clause or expression, several source rows match one row of the table, or an
-            update would change its key or partition.
-        NotSupportedError: SQL beyond the subset, or a table that this release can't write.
-        ConflictError: other writers won, at each attempt; nothing of this write is visible.
-        ChangedSinceError: the table has changed since the request's instant; nothing was written.
-    """
-    meta, root = request.meta, request.meta.storage.root
-    source, columns = request.engine.merge_source(data, root, lambda: TableSnapshot.load(meta).schema.columns)
-    attempt = partial(_attempt, request, merging, source, columns)
-    return Retries.of(meta, request.write_options, by_default=True).run(attempt)
-
-
-def _attempt(request: WriteRequest, merging: MergeRequest, source: Any, columns: pa.Schema) -> CommitResult | None:
-    meta = request.meta
-    meta.reload()
-    check_writable(meta.config, meta.storage.root, request.options)
-    timeline = meta.store.load()
-    moves = bool(meta.config.partition_fields) and find_index(TableSnapshot(meta, timeline, request.options)).moves
-    last = request.write_options.merge_several_matches == "last"
-    join = _Binder(meta, meta.schema(timeline), columns, merging, moves=moves, last=last).join(timeline)
-    upsert = upsert_of(join, columns)
-    if upsert is not None:
-        with suppress(RepeatedKeysError, _NeedsJoinError):  # which of the rows count, or what is wrong, the join says
-            return _upsert(request, source, upsert)
-    made = request.engine.merge_rows(source, meta.storage, join)
-    place = partial(_place, seen=timeline, read=made.read)
-    try:
-        return run_write(request, WriteRecipe(_operation(meta, join), place, flagged=True, evolves=False), made.data)
-    finally:
-        made.release()
-
-
-def _operation(meta: MetaClient, join: MergeJoin) -> Operation:
-    """Return the operation that writes the records of a join. Hudi keeps all rows of a merge that only inserts."""
-    only_inserts = not join.matched and not join.unsourced
-    return Operation.INSERT if only_inserts and not meta.config.ordering_fields else Operation.UPSERT
-
-
-class _NeedsJoinError(PudiError):
-    """A merge turned out not to be an upsert; nothing was written."""
-
-
-def _upsert(request: WriteRequest, source: Any, merge: MergeUpsert) -> CommitResult | None:
-    """Write a merge that is an upsert, without a join (decision 50).
-
-    Raises:
-        RepeatedKeysError: source rows share a key; only the join knows whether they match a row.
-        _NeedsJoinError: a row would move to another partition, or the index can't tell.
-    """
-    recipe = WriteRecipe(
-        Operation.UPSERT,
-        place=partial(_place_upsert, merge=merge),
-        take=partial(_take_upsert, merge=merge),
-        is_noop=partial(_check_index, merge=merge),
-        evolves=False,
-    )
-    return run_write(request, recipe, request.engine.merge_records(source, merge))
-
-
-def _take_upsert(write: WriteAttempt, data: Any, merge: MergeUpsert) -> Any:
-    if write.schema != merge.schema:
-        raise ConflictError("another writer changed the table's columns; nothing of this merge is visible; retry")
-    return take_records(write, data, unique=True)
-
-
-def _check_index(write: WriteAttempt, records: Any, merge: MergeUpsert) -> bool:
-    """Whether there are no records; before they are looked at, refuse an index that doesn't say where keys are."""
-    knows = write.index.buckets is None and (write.index.is_global or not (merge.anywhere and write.index.records))
-    if not knows and (merge.anywhere or not (merge.updates and merge.inserts)):
-        raise _NeedsJoinError("the index finds no keys", table=write.table)
-    return without_records(write, records)
-
-
-def _place_upsert(write: WriteAttempt, records: Any, merge: MergeUpsert) -> Placement:
-    def choose(tagged: Any) -> Any:
-        if write.is_global and tagged.movers:
-            raise _NeedsJoinError("records are in other partitions", table=write.table)
-        return tagged.known_only() if not merge.inserts else tagged if merge.updates else tagged.new_only()
-
-    if write.is_global:  # what would move is found even if a version elsewhere is newer
-        write = replace(write, index=replace(write.index, moves=False))
-    elif merge.anywhere and finds_movers(write, records):
-        raise _NeedsJoinError("records are in other partitions", table=write.table)
-    both = merge.updates and merge.inserts
-    placed = place_by_key(write, records, None if both and not write.is_global else choose)
-    if both:  # as an upsert, it depends on nothing that it reads
-        return placed
-    any_partition = merge.anywhere or write.is_global
-    return replace(placed, reads=list if any_partition else frozenset(records.counts).intersection)
-
-
-def _place(write: WriteAttempt, records: Any, seen: Timeline, read: ReadPlan | None) -> Placement:
-    """Place the merged rows, unless the table changed since they were computed."""
-    changed = set(seen.commits) ^ set(write.timeline.commits)
-    if changed:
-        raise ConflictError(
-            f"another writer changed the table while source and table were compared, by commit "
-            f"{max(changed).requested}; nothing of this merge is visible; retry",
-            table=write.table,
-        )
-    placed = place_by_key(write, records)
-    return placed if read is None else replace(placed, reads=partial(read.prune_partitions, keys=write.meta.keys))
-
-
-class _Binder:
+class MergeBinder:
     """Makes a bound `MergeJoin` of what the user wrote."""
 
-    def __init__(
-        self, meta: MetaClient, table: pa.Schema, source: pa.Schema, request: MergeRequest, *, moves: bool, last: bool
-    ) -> None:
-        self._meta, self._table, self._source, self._request = meta, table, source, request
-        self._root = meta.storage.root
-        config = meta.config
+    def __init__(self, snapshot: TableSnapshot, source: pa.Schema, request: MergeRequest) -> None:
+        """Look at the table and the source.
+
+        Args:
+            snapshot: the table, with the writer's options.
+            source: the columns of the source.
+            request: the merge.
+
+        Raises:
+            InvalidArgumentError: source and table have one name.
+        """
+        table, config, options = snapshot.schema.columns, snapshot.config, WriteOptions.of(snapshot.options)
+        moves = bool(config.partition_fields) and find_index(snapshot).moves
+        self._snapshot, self._table, self._source, self._request = snapshot, table, source, request
+        self._root = snapshot.table
         self._moves = moves  # a changed partition moves a record
-        self._last = last  # the last of several source rows counts where nothing orders them
+        self._last = options.merge_several_matches == "last"  # that of several source rows where nothing orders them
         self._fixed = tuple(dict.fromkeys((*config.record_key_fields, *(() if moves else config.partition_fields))))
         self._sides = {TARGET: table, SOURCE: source}
         self._names = MergeNames({TARGET: request.target, SOURCE: request.source}, self._sides)
@@ -239,8 +116,13 @@ class _Binder:
     def _computed(self, stage: MergeStage) -> Sequence[pa.Field]:
         return () if self._request.computed is None else list(self._request.computed.columns(stage))
 
-    def join(self, timeline: Timeline) -> MergeJoin:
-        """The bound merge, over the slices of the table at a timeline."""
+    def join(self) -> MergeJoin:
+        """Return the bound merge, over the slices of the table.
+
+        Raises:
+            InvalidArgumentError: there is no clause, or one names a column that isn't there or can't be set.
+            NotSupportedError: SQL beyond the subset.
+        """
         clauses = self._request.clauses
         if not clauses:
             raise InvalidArgumentError(
@@ -251,24 +133,25 @@ class _Binder:
         bound: dict[tuple[str, ...], list[MergeClause]] = {_BOTH: [], (SOURCE,): [], (TARGET,): []}
         for clause in clauses:
             bound[clause.sides].append(self._clause(clause, on))
-        meta, generates = self._meta, self._meta.keys.generates
+        snapshot, keys = self._snapshot, self._snapshot.meta.keys
+        generates = keys.generates
         table = ReadableTable(
             self._root,
             self._table,
-            populated=meta.merges_on_read or generates,  # log files are merged by record key
-            history=read_history(TableSnapshot(meta, timeline)),
-            merging=merging_of(TableSnapshot(meta, timeline)),
+            populated=snapshot.meta.merges_on_read or generates,  # log files are merged by record key
+            history=read_history(snapshot),
+            merging=merging_of(snapshot),
         )
         names = (RECORD_KEY, *self._table.names) if generates else None  # only the key says which record a row is
         read = plan_read(table, Selection(names, meta_fields=False))
-        read = read.with_slices(meta.view(timeline).all_slices(), meta.keys)
+        read = read.with_slices(snapshot.view().all_slices(), keys)
         matched, not_matched, unsourced = map(tuple, bound.values())
         return MergeJoin(
             read,
             on,
             matched,
             not_matched,
-            self._meta.keys,
+            keys,
             nulls_match=self._request.on is None,
             unsourced=unsourced,
             condition=condition,
@@ -280,7 +163,7 @@ class _Binder:
         self, on: Sequence[tuple[str, str]], clauses: Mapping[tuple[str, ...], Sequence[MergeClause]]
     ) -> NewestRows | None:
         """Return the rule by which one of several source rows with one key counts, as Hudi combines a batch."""
-        config, keys = self._meta.config, dict(on)
+        config, keys = self._snapshot.config, dict(on)
         if not {*config.record_key_fields} <= keys.keys() or not config.record_key_fields:
             return None
         inserts_all = not clauses[_BOTH] and not clauses[TARGET,]
@@ -320,7 +203,7 @@ class _Binder:
     def _on(self) -> tuple[tuple[tuple[str, str], ...], Expr | None]:
         """Return the condition on which rows match: pairs of equal columns, and a bound predicate for the rest."""
         others: list[Expr] = []
-        wanted, config = self._request.on, self._meta.config
+        wanted, config = self._request.on, self._snapshot.config
         if wanted is None:
             folders = [name for name in config.partition_fields if name in self._source.names]
             if not config.record_key_fields:
@@ -410,9 +293,9 @@ class _Binder:
         In a copy-on-write table Hudi deletes whatever matches, unless the merge updates too.
         """
         updates = any(each.kind is MergeKind.UPDATE and each.sourced for each in self._request.clauses)
-        if not clause.sourced or not (updates or self._meta.merges_on_read):
+        if not clause.sourced or not (updates or self._snapshot.meta.merges_on_read):
             return ()
-        given = {name: self._in_source(name) for name in roots_of(self._meta.config.ordering_fields)}
+        given = {name: self._in_source(name) for name in roots_of(self._snapshot.config.ordering_fields)}
         rows = self._rows(_BOTH)
         values = []
         for name, spelt in given.items():
@@ -449,7 +332,8 @@ class _Binder:
         missing = [
             field.name
             for field in self._table
-            if field.name not in values and (not field.nullable or field.name in self._meta.config.record_key_fields)
+            if field.name not in values
+            and (not field.nullable or field.name in self._snapshot.config.record_key_fields)
         ]
         if missing:
             raise InvalidArgumentError(
