@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.client import MetaClient
 from pudi.engine.local.engine import LocalEngine
 from pudi.engine.spark.engine import SparkEngine
+from pudi.plan.merge_into import MergeJoin
 from pudi.table.merge import MergeBuilder
+from pudi.writes.merge_binding import MergeBinder
 from support.disk import tree
 from support.engines import Engine, per_engine
 from support.layouts import FEW, Layout
@@ -290,18 +291,18 @@ def test_refused(pair: Merging, merge: Callable[[Merging], MergeBuilder], error:
 def test_another_writer_in_between_is_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = pudi.create(tmp_path / "trips", SCHEMA, record_key="uuid", partition_by="city", ordering="ts")
     made.bulk_insert(table([trip(1, 10)]))
-    schema, others = MetaClient.schema, list[str]()
+    join, others = MergeBinder.join, list[str]()
 
-    def slow(self: MetaClient, timeline: Any) -> pa.Schema:
-        monkeypatch.setattr(MetaClient, "schema", schema)
+    def slow(self: MergeBinder) -> MergeJoin:
+        monkeypatch.setattr(MergeBinder, "join", join)
         done = pudi.Table(made.path).upsert(table([trip(1, 20)]))
         assert done is not None
         others.append(done.instant)
-        return schema(self, timeline)
+        return join(self)
 
     once = {"hoodie.write.num.retries.on.conflict.failures": "0"}
     merge = made.merge(table([trip(1, 30)]), options=once).when_matched_update(condition="target.ts < 15")
-    monkeypatch.setattr(MetaClient, "schema", slow)
+    monkeypatch.setattr(MergeBinder, "join", slow)
     with pytest.raises(pudi.ConflictError) as caught:
         merge.execute()
     assert others[0] in str(caught.value)
