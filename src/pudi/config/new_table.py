@@ -9,13 +9,14 @@ Source: HoodieTableConfig of 0.15.0 and 1.0.2.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pudi.config import key_generators, merging
 from pudi.config.key_generators import zone_defaults
 from pudi.config.option import Option, Options, Scope, Status, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
-from pudi.config.table_options import TABLE_VERSIONS, OtherTableOptions, TableOptions, layout_of_version
+from pudi.config.table_options import COPY_ON_WRITE, TABLE_VERSIONS, OtherTableOptions, TableOptions, layout_of_version
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _VERSION = TableOptions.version.key
@@ -76,27 +77,41 @@ _DECIDING = {
 }
 
 
-def new_properties(
-    *,
-    name: str,
-    create_schema: str,
-    record_key: Sequence[str],
-    partition_by: Sequence[str],
-    ordering: Sequence[str],
-    table_type: str,
-    options: Options,
-) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """Name, schema, columns and type of a table that is to be made.
+
+    Attributes:
+        name: the table's name.
+        create_schema: Avro schema as JSON, without meta fields.
+        record_key: columns of the record key; empty for generated keys.
+        partition_by: columns of the partition path; empty for none.
+        ordering: columns that say which version of a record is newer.
+        table_type: COPY_ON_WRITE or MERGE_ON_READ.
+    """
+
+    name: str
+    create_schema: str
+    record_key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    ordering: Sequence[str] = ()
+    table_type: str = COPY_ON_WRITE
+
+
+def new_properties(new: NewTable, options: Options) -> dict[str, str]:
     """The properties of a new table, without the checksum, which is the writer's of the file.
 
-    The arguments are those of `TableConfig.new`.
+    Args:
+        new: the table.
+        options: those of scope TABLE are taken into the properties.
 
     Raises:
         InvalidArgumentError: names are empty or repeated, or two settings contradict each other.
         NotSupportedError: a key generator or payload class is not one of the known plain ones.
     """
-    keys = _columns("record_key", record_key, TableOptions.record_key, options)
-    partitions = _columns("partition_by", partition_by, TableOptions.partition_by, options)
-    orderings = _columns("ordering", ordering, TableOptions.ordering, options)
+    keys = _columns("record_key", new.record_key, TableOptions.record_key, options)
+    partitions = _columns("partition_by", new.partition_by, TableOptions.partition_by, options)
+    orderings = _columns("ordering", new.ordering, TableOptions.ordering, options)
     given = {
         key: text_of(value)
         for key, value in options_of_scope(options, Scope.TABLE).items()
@@ -105,9 +120,9 @@ def new_properties(
     properties = {**_FIXED, **_versions(options), **given}
     if int(properties[TableOptions.version.key]) < 8:
         properties = {key: value for key, value in properties.items() if key not in NOT_BEFORE_8}
-    properties[TableOptions.table_name.key] = _agreed("name", name, TableOptions.table_name, options)
-    properties[TableOptions.table_type.key] = _agreed("table_type", table_type, TableOptions.table_type, options)
-    properties[TableOptions.create_schema.key] = create_schema
+    properties[TableOptions.table_name.key] = _agreed("name", new.name, TableOptions.table_name, options)
+    properties[TableOptions.table_type.key] = _agreed("table_type", new.table_type, TableOptions.table_type, options)
+    properties[TableOptions.create_schema.key] = new.create_schema
     properties[TableOptions.partition_by.key] = ",".join(partitions)
     if keys:
         properties[TableOptions.record_key.key] = ",".join(keys)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pudi.config import key_generators, merging
-from pudi.config.new_table import new_properties
+from pudi.config.new_table import NewTable, new_properties
 from pudi.config.option import Option, Options, Value, names_in
-from pudi.config.table_options import COPY_ON_WRITE, OtherTableOptions, TableOptions
+from pudi.config.table_options import OtherTableOptions, TableOptions
 from pudi.errors import CorruptError, InvalidArgumentError
 
 PROPERTIES_FILE = "hoodie.properties"
@@ -67,29 +67,13 @@ class TableConfig(TableOptions):
         return _parse(properties, table)
 
     @classmethod
-    def new(
-        cls,
-        *,
-        name: str,
-        create_schema: str,
-        record_key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
-        ordering: Sequence[str] = (),
-        table_type: str = COPY_ON_WRITE,
-        options: Options | None = None,
-        table: str,
-    ) -> TableConfig:
+    def new(cls, new: NewTable, options: Options, *, table: str) -> TableConfig:
         """The configuration of a new table, with the properties that Apache Hudi 1.2 gives one of its version.
 
         It may still be one that this release doesn't write: `check_writable` says.
 
         Args:
-            name: the table's name.
-            create_schema: Avro schema as JSON, without meta fields.
-            record_key: columns of the record key; empty for generated keys.
-            partition_by: columns of the partition path; empty for none.
-            ordering: columns that say which version of a record is newer.
-            table_type: COPY_ON_WRITE or MERGE_ON_READ.
+            new: the table.
             options: those of scope TABLE are taken into the properties.
             table: location of the table's root, for messages.
 
@@ -97,16 +81,7 @@ class TableConfig(TableOptions):
             InvalidArgumentError: names are empty or repeated, or two settings contradict each other.
             NotSupportedError: a key generator or payload class is not one of the known plain ones.
         """
-        properties = new_properties(
-            name=name,
-            create_schema=create_schema,
-            record_key=record_key,
-            partition_by=partition_by,
-            ordering=ordering,
-            table_type=table_type,
-            options=options or Options(),
-        )
-        return _parse(properties, table)
+        return _parse(new_properties(new, options), table)
 
     def to_properties(self) -> dict[str, str]:
         """All properties, as they are to be written; unknown ones are kept."""

@@ -18,7 +18,7 @@ from pudi.format import BloomFilter, BloomOptions, ColumnStatistics
 from pudi.format.bloom import DYNAMIC_V0, SIMPLE, BloomType
 from pudi.format.hfile_read import HFileReader
 from pudi.format.hfile_rows import encode_rows, read_rows
-from pudi.format.hfile_write import BLOCK_BYTES, BLOOM_BLOCK, BLOOM_TYPE, MAX_KEY, MIN_KEY
+from pudi.format.hfile_write import BLOCK_BYTES, BLOOM_BLOCK, BLOOM_TYPE, MAX_KEY, MIN_KEY, HFileSettings
 from pudi.schema import RECORD_KEY, avro_to_arrow
 
 HFILE_EXTENSION = "hfile"
@@ -183,7 +183,6 @@ class HFileBaseWriter:
             self.avro_schema,
             rows[RECORD_KEY],
             bloom=options.bloom,
-            codec=options.codec,
-            block_bytes=options.block_bytes,
+            settings=HFileSettings(options.codec, options.block_bytes),
         )
         return pa.py_buffer(content)

@@ -38,7 +38,7 @@ from pudi.format.orc_tail import (
 from pudi.format.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE, MAX_RECORD_KEY, MIN_RECORD_KEY, bloom_filter_in
 from pudi.record.timestamp_keys import Zone
 from pudi.schema import avro_to_arrow
-from pudi.schema.conversions import cast_array
+from pudi.schema.conversions import Cast, cast_array
 from pudi.schema.types import is_any_list
 from pudi.storage import temporary_errors, temporary_file
 
@@ -94,7 +94,7 @@ def as_stored(rows: pa.Table) -> pa.Table:
         target = _stored_type(field.type)
         column = rows[field.name]
         if target != column.type:
-            chunks = [cast_array(chunk, target, field.name, _plain_cast, fill=False) for chunk in column.chunks]
+            chunks = [cast_array(chunk, target, field.name, Cast(_plain_cast)) for chunk in column.chunks]
             column = pa.chunked_array(chunks, type=target)
         columns.append(column)
     return pa.table(columns, names=rows.column_names)
@@ -272,8 +272,8 @@ class OrcFileReader:
     def _typed(self, column: pa.ChunkedArray, field: pa.Field, shift: int) -> pa.ChunkedArray:
         if column.type == field.type:
             return column
-        leaf = partial(as_instants, shift=shift)
-        chunks = [cast_array(chunk, field.type, field.name, leaf, fill=False) for chunk in column.chunks]
+        cast = Cast(partial(as_instants, shift=shift))
+        chunks = [cast_array(chunk, field.type, field.name, cast) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=field.type)
 
     @cached_property

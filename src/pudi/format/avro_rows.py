@@ -26,7 +26,6 @@ from pudi.format.avro_values import (
     Number,
     Positions,
     Reader,
-    Records,
     Run,
     number_at,
 )
@@ -256,21 +255,13 @@ def _joined(parts: list[pa.Array], kind: pa.DataType, order: pa.Array) -> pa.Arr
 
 
 def read_records(
-    schema_json: str,
-    records: Records,
-    begin: Positions,
-    end: Positions,
-    columns: Collection[str] | None = None,
-    *,
-    unions: bool = False,
+    schema_json: str, records: Run, columns: Collection[str] | None = None, *, unions: bool = False
 ) -> pa.Table:
     """Records as a table.
 
     Args:
         schema_json: Avro schema of the records.
-        records: the bytes.
-        begin: where each record begins; ascending.
-        end: where each ends.
+        records: where each record begins and ends; used up.
         columns: the top-level fields that are wanted; None for all.
         unions: read unions of several types, see `avro_to_arrow`.
 
@@ -280,18 +271,17 @@ def read_records(
         NotSupportedError: the schema has types that tables don't have.
     """
     schema, readers = readers_of(schema_json, unions=unions)
-    run = Run(records, begin, end)
     arrays: dict[str, pa.Array] = {}
     for field, reader in zip(schema, readers, strict=True):
         wanted = columns is None or field.name in columns
-        values = reader.read(run, wanted)
+        values = reader.read(records, wanted)
         if wanted:
             arrays[field.name] = values
-    if np.any(run.at != run.end):
+    if np.any(records.at != records.end):
         raise BadAvro("a record is longer than its fields")
     kept = pa.schema([field for field in schema if field.name in arrays])
     if not kept.names:
-        return pa.table({"": pa.nulls(len(begin))}).select([])
+        return pa.table({"": pa.nulls(len(records.end))}).select([])
     return pa.Table.from_arrays([arrays[name] for name in kept.names], schema=kept)
 
 

@@ -18,16 +18,18 @@ from pudi.config import WriteOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, naming
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
-from pudi.format.avro_values import BadAvro, cut
-from pudi.format.bloom import DYNAMIC_V0, BloomFilter, BloomOptions
+from pudi.format.avro_values import BadAvro, Run, cut
+from pudi.format.bloom import BloomFilter, BloomOptions
 from pudi.format.hfile_blocks import Entries
 from pudi.format.hfile_read import HFileReader
-from pudi.format.hfile_write import BLOCK_BYTES, encode_hfile
+from pudi.format.hfile_write import HFileSettings, StoredBloom, encode_hfile
 from pudi.schema import avro_to_arrow
 from pudi.schema.arrays import decoded_column, one_array
 
 KEY_FIELD = "key"
 """The field that isn't stored twice (HoodieAvroHFileReaderImplBase.KEY_FIELD_NAME)."""
+
+_USUAL = HFileSettings()
 
 
 def read_rows(
@@ -48,9 +50,9 @@ def read_rows(
     parts = []
     try:
         for entries in reader.batches():
-            args = schema_json, entries.records, entries.value, entries.value_end, columns
+            values = Run(entries.records, entries.value, entries.value_end)
             with naming(path):
-                parts.append(_with_keys(read_records(*args, unions=unions), entries))
+                parts.append(_with_keys(read_records(schema_json, values, columns, unions=unions), entries))
     except BadAvro as error:
         raise CorruptError(f"the records of an HFile can't be decoded: {error}", path=path) from error
     if parts:
@@ -79,8 +81,7 @@ def encode_rows(
     keys: pa.Array,
     *,
     bloom: BloomOptions | None = None,
-    codec: str = "gzip",
-    block_bytes: int = BLOCK_BYTES,
+    settings: HFileSettings = _USUAL,
 ) -> bytes:
     """An HFile of a table's records.
 
@@ -89,8 +90,7 @@ def encode_rows(
         schema_json: Avro schema of the records.
         keys: record keys, each once.
         bloom: how the filter of the keys is made that base files have; log blocks have none.
-        codec: as of `encode_hfile`.
-        block_bytes: likewise.
+        settings: as of `encode_hfile`.
 
     Raises:
         InvalidArgumentError: a key comes twice.
@@ -111,15 +111,8 @@ def encode_rows(
     keys = keys.take(order)
     _check_unique(keys)
     kept = None if bloom is None else BloomFilter.build(keys, bloom)
-    return encode_hfile(
-        keys,
-        values.take(order),
-        avro_schema=schema_json,
-        codec=codec,
-        block_bytes=block_bytes,
-        bloom=None if kept is None else kept.to_base64().encode(),
-        bloom_type=DYNAMIC_V0 if kept is None else kept.kind,
-    )
+    stored = None if kept is None else StoredBloom(kept.to_base64().encode(), kept.kind)
+    return encode_hfile(keys, values.take(order), avro_schema=schema_json, bloom=stored, settings=settings)
 
 
 def _check_unique(keys: pa.Array) -> None:

@@ -6,6 +6,7 @@ Source: HFileWriterImpl, HFileDataBlock, HoodieAvroHFileWriter.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
@@ -67,17 +68,46 @@ _FEW = 100
 _INT, _LONG, _SHORT, _HEAD = Struct(">i"), Struct(">q"), Struct(">H"), Struct(">iiH")
 
 
+@dataclass(frozen=True, slots=True)
+class HFileSettings:
+    """Settings of an HFile to be written.
+
+    Attributes:
+        codec: `gzip` or `none`.
+        block_bytes: uncompressed bytes after which a block is closed.
+        level: zlib's, 1 to 9.
+        created: when the file is made, epoch milliseconds.
+    """
+
+    codec: str = "gzip"
+    block_bytes: int = BLOCK_BYTES
+    level: int = LEVEL
+    created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBloom:
+    """The bloom filter of an HFile's keys as it's stored.
+
+    Attributes:
+        text: the filter, base64.
+        kind: its type by Hudi's name.
+    """
+
+    text: bytes
+    kind: str = "DYNAMIC_V0"
+
+
+_USUAL = HFileSettings()
+
+
 def encode_hfile(
     keys: pa.Array,
     values: pa.Array,
     *,
     avro_schema: str,
-    codec: str = "gzip",
-    block_bytes: int = BLOCK_BYTES,
-    bloom: bytes | None = None,
-    bloom_type: str = "DYNAMIC_V0",
-    created: int = 0,
-    level: int = LEVEL,
+    bloom: StoredBloom | None = None,
+    settings: HFileSettings = _USUAL,
 ) -> bytes:
     """The bytes of an HFile.
 
@@ -85,32 +115,29 @@ def encode_hfile(
         keys: text or bytes; ascending by their bytes, unique, without nulls.
         values: binary: for each key a record of the schema in Avro, its own key left empty.
         avro_schema: the schema, as JSON text.
-        codec: `gzip` or `none`.
-        block_bytes: uncompressed bytes after which a block is closed.
-        bloom: a bloom filter of the keys as it's stored (base64 text), for base files; log blocks have none.
-        bloom_type: type of the filter by Hudi's name.
-        created: when the file is made, epoch milliseconds.
-        level: zlib's, 1 to 9.
+        bloom: the bloom filter of the keys, for base files; log blocks have none.
+        settings: how it's compressed and divided into blocks.
 
     Raises:
         InvalidArgumentError: keys that are not sorted, unique, or are too long; more than 2 GiB.
     """
+    codec = settings.codec
     if codec not in CODECS.values():
         raise InvalidArgumentError(f"HFiles can't be written with codec {codec!r}: choose gzip or none")
     keys, values = _binary(keys), _binary(values)
     _check(keys, values)
-    file = _File(codec, level)
-    file.add_data(keys, values, block_bytes)
+    file = _File(codec, settings.level)
+    file.add_data(keys, values, settings.block_bytes)
     metas = IndexEntries([], [], [])
     if bloom is not None:
         begin = file.size
-        file.add(META, bloom)
+        file.add(META, bloom.text)
         metas = IndexEntries([BLOOM_BLOCK.encode()], [begin], [file.size - begin])
     opening = file.size
     file.add(ROOT_INDEX, encode_root(IndexEntries(file.first, file.offsets, file.sizes), True))
     file.add(ROOT_INDEX, encode_root(metas, False))
     info = file.size
-    file.add(FILE_INFO, encode_info(_info(keys, values, avro_schema, bloom is not None, bloom_type, created)))
+    file.add(FILE_INFO, encode_info(_info(keys, values, avro_schema, bloom, settings.created)))
     total = int(_lengths(keys).sum()) + int(_lengths(values).sum())
     trailer = Trailer(
         file_info=info,
@@ -209,7 +236,7 @@ def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _info(
-    keys: pa.Array, values: pa.Array, avro_schema: str, with_bloom: bool, bloom_type: str, created: int
+    keys: pa.Array, values: pa.Array, avro_schema: str, bloom: StoredBloom | None, created: int
 ) -> Mapping[str, bytes]:
     """The pairs of the file info (HFileWriterImpl.finishFileInfo, HoodieAvroHFileWriter.close)."""
     count = max(1, len(keys))
@@ -223,8 +250,8 @@ def _info(
         "MAX_MEMSTORE_TS_KEY": _LONG.pack(0),
         "schema": avro_schema.encode(),
     }
-    if with_bloom:
-        pairs |= {MIN_KEY: first, MAX_KEY: last, BLOOM_TYPE: bloom_type.encode()}
+    if bloom is not None:
+        pairs |= {MIN_KEY: first, MAX_KEY: last, BLOOM_TYPE: bloom.kind.encode()}
     return pairs
 
 

@@ -24,7 +24,7 @@ from pyroaring import BitMap64
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, naming
 from pudi.format.avro_encode import encode_records, join
 from pudi.format.avro_rows import read_records
-from pudi.format.avro_values import BadAvro, Records
+from pudi.format.avro_values import BadAvro, Records, Run
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
@@ -184,7 +184,7 @@ def _spans(block: LogBlock) -> tuple[np.ndarray, np.ndarray]:
 def _decode_avro(block: LogBlock, begin: np.ndarray, end: np.ndarray, columns: Collection[str] | None) -> pa.Table:
     try:
         with naming(block.path):
-            return read_records(block_schema(block), Records.of(block.content, block.padded), begin, end, columns)
+            return read_records(block_schema(block), Run(Records.of(block.content, block.padded), begin, end), columns)
     except BadAvro as error:
         raise block.corrupt(f"can't be decoded: {error}") from error
 

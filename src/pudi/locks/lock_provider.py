@@ -7,12 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pudi.config import LockSettings
 from pudi.config.option import checked_name
-from pudi.context import Context
 from pudi.errors import ConflictError, InvalidArgumentError, PudiError, UnavailableError, cause_text
 from pudi.locks.file_locks import ANOTHER_PROCESS, MachineLock
-from pudi.locks.table_lock import TableLock
+from pudi.locks.table_lock import LockSite, TableLock
 
 _log = logging.getLogger(__name__)
 
@@ -84,24 +82,14 @@ class ProvidedLock(TableLock):
     Args:
         name: the provider's name, for messages.
         provider: the lock in the service.
-        table: the table's root, in one spelling for all its names.
-        settings: how long to wait.
-        context: the clock.
-        machine: on a local disk the operating system's file lock, which is taken before: it keeps out writers of
+        site: the table. On a local disk the operating system's file lock is taken before: it keeps out writers of
             pudi that don't name the provider.
     """
 
-    def __init__(
-        self,
-        name: str,
-        provider: LockProvider,
-        table: str,
-        settings: LockSettings,
-        context: Context,
-        machine: MachineLock | None = None,
-    ) -> None:
-        super().__init__(table, settings, context)
-        self._name, self._provider, self._machine = name, provider, machine
+    def __init__(self, name: str, provider: LockProvider, site: LockSite) -> None:
+        super().__init__(site.table, site.settings, site.context)
+        self._name, self._provider = name, provider
+        self._machine = MachineLock.of(site.storage, site.settings, site.context)
         self._ready = False
 
     def check_ready(self) -> None:

@@ -3,48 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from pudi.config import LockSettings, WriteOptions, resolve_only
 from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
 from pudi.locks.dynamodb_lock import DynamoDBLock, dynamodb_key, implicit_dynamodb_key
-from pudi.locks.file_locks import FileSystemLock, LocalFileLock, MachineLock
+from pudi.locks.file_locks import FileSystemLock, LocalFileLock
 from pudi.locks.hive_lock import HiveLock, hive_place
 from pudi.locks.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.locks.storage_lock import StorageBasedLock
-from pudi.locks.table_lock import InProcessLock, SingleWriterLock, TableLock
+from pudi.locks.table_lock import InProcessLock, LockSite, SingleWriterLock, TableLock
 from pudi.locks.zookeeper_lock import ZookeeperLock, implicit_zookeeper_place, zookeeper_place
-from pudi.storage import StorageKind, canonical_root, storage_kind
-
-
-@dataclass(frozen=True, slots=True)
-class LockSite:
-    """Values that a table's lock is made from.
-
-    Attributes:
-        storage: the table's files.
-        name: the table's name; some providers derive the name of its lock from it.
-        settings: the options of locks.
-        options: all options as they were given.
-        context: clock and ids.
-    """
-
-    storage: Storage
-    name: str
-    settings: LockSettings
-    options: Mapping[str, str]
-    context: Context
-
-    @property
-    def table(self) -> str:
-        """The table's root, in one spelling for all its names."""
-        return canonical_root(self.storage.root)
-
-    def plain(self, lock: Callable[[Storage, LockSettings, Context], TableLock]) -> TableLock:
-        """A lock that lies in the table."""
-        return lock(self.storage, self.settings, self.context)
-
+from pudi.storage import StorageKind, storage_kind
 
 Maker = Callable[[LockSite], TableLock]
 
@@ -72,14 +42,7 @@ def _storage_based(site: LockSite) -> TableLock:
 
 
 def _provided(name: str, open_provider: Callable[[LockSite], LockProvider]) -> Maker:
-    return lambda site: ProvidedLock(
-        name,
-        open_provider(site),
-        site.table,
-        site.settings,
-        site.context,
-        MachineLock.of(site.storage, site.settings, site.context),
-    )
+    return lambda site: ProvidedLock(name, open_provider(site), site)
 
 
 def _zookeeper(site: LockSite) -> LockProvider:

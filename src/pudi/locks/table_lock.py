@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from weakref import WeakValueDictionary
 
 from pudi.config import LockSettings
-from pudi.context import Context
+from pudi.context import Context, Storage
 from pudi.errors import ConflictError, PudiError, UnavailableError
+from pudi.storage import canonical_root
 
 _MOST_OWN = 10_000
 """Instants of this process that are remembered; only those since the beginning of an action are asked for."""
@@ -163,3 +166,31 @@ class SingleWriterLock(InProcessLock):
     def is_own(self, instant: str) -> bool:
         """Whether this process has put the instant on the timeline."""
         return instant in self._slot.own
+
+
+@dataclass(frozen=True, slots=True)
+class LockSite:
+    """Values that a table's lock is made from.
+
+    Attributes:
+        storage: the table's files.
+        name: the table's name; some providers derive the name of its lock from it.
+        settings: the options of locks.
+        options: all options as they were given.
+        context: clock and ids.
+    """
+
+    storage: Storage
+    name: str
+    settings: LockSettings
+    options: Mapping[str, str]
+    context: Context
+
+    @property
+    def table(self) -> str:
+        """The table's root, in one spelling for all its names."""
+        return canonical_root(self.storage.root)
+
+    def plain(self, lock: Callable[[Storage, LockSettings, Context], TableLock]) -> TableLock:
+        """A lock that lies in the table."""
+        return lock(self.storage, self.settings, self.context)

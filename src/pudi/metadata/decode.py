@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, naming
 from pudi.format.avro_rows import read_records
-from pudi.format.avro_values import BadAvro, Records
+from pudi.format.avro_values import BadAvro, Records, Run
 from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
@@ -70,7 +70,8 @@ def _decode(batch: pa.RecordBatch, schema_json: str, columns: Sequence[str]) -> 
         offsets = np.frombuffer(ends, np.int32).astype(np.int64)
     offsets = offsets[values.offset : values.offset + len(values) + 1]
     content = b"" if data is None else memoryview(data)[: int(offsets[-1])]
-    stored = read_records(schema_json, Records.of(content), offsets[:-1], offsets[1:], set(columns), unions=True)
+    records = Run(Records.of(content), offsets[:-1], offsets[1:])
+    stored = read_records(schema_json, records, set(columns), unions=True)
     arrays = []
     for name in columns:
         field = RECORD_SCHEMA.field(name)

@@ -32,7 +32,7 @@ from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_file import RecordSchema, encode_avro
 from pudi.format.avro_rows import read_records
-from pudi.format.avro_values import BadAvro, Records
+from pudi.format.avro_values import BadAvro, Records, Run
 from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_deletes import decode_deletes
@@ -115,7 +115,7 @@ def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[
     try:
         records = Records.of(b"" if data is None else memoryview(data)[: int(offsets[-1])])
         with naming(path):
-            rows = read_records(schema_json, records, offsets[:-1], offsets[1:], {_COLUMN}, unions=True)
+            rows = read_records(schema_json, Run(records, offsets[:-1], offsets[1:]), {_COLUMN}, unions=True)
     except BadAvro as error:
         raise CorruptError(f"a row of the record index can't be decoded: {error}", path=path) from error
     infos = rows[_COLUMN].to_pylist()  # file groups, not records

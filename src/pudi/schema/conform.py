@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import CorruptError, SchemaError
 from pudi.schema.arrays import pieces_of
-from pudi.schema.conversions import FieldNames, cast_array, promote
+from pudi.schema.conversions import Cast, FieldNames, cast_array, promote
 from pudi.schema.fields import META_FIELDS, repeated_names
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -61,8 +61,9 @@ def _read_column(
         return column
     is_array = isinstance(column, pa.Array)
     arrays = [column] if is_array else [piece for chunk in column.chunks for piece in pieces_of(chunk)]
+    cast = Cast(promote, fill=True)
     try:
-        made = [cast_array(chunk, field.type, field.name, promote, fill=True, names=names) for chunk in arrays]
+        made = [cast_array(chunk, field.type, field.name, cast, names) for chunk in arrays]
     except SchemaError as error:
         raise SchemaError(error.message, path=path) from error
     except pa.ArrowInvalid as error:
@@ -146,9 +147,9 @@ def _conform_column(column: pa.ChunkedArray, field: pa.Field, table: str | None,
     if not column.type.equals(field.type):
         # Types that could never be cast are an error for no rows too.
         chunks = [piece for chunk in column.chunks for piece in pieces_of(chunk)] or [pa.nulls(0, column.type)]
-        leaf = _promoted if evolved else _lossless
+        cast = Cast(_promoted if evolved else _lossless, fill=evolved)
         try:
-            chunks = [cast_array(chunk, field.type, field.name, leaf, fill=evolved) for chunk in chunks]
+            chunks = [cast_array(chunk, field.type, field.name, cast) for chunk in chunks]
         except SchemaError as error:
             raise SchemaError(error.message, table=table) from error
         column = pa.chunked_array(chunks, type=field.type)

@@ -172,10 +172,24 @@ def _inside(names: FieldNames | None, name: str) -> FieldNames | None:
     return None if names is None else names.of(name)[1]
 
 
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Rules by which the types inside nested columns become others.
+
+    Attributes:
+        leaf: casts a plain type to another one.
+        fill: whether struct fields that the array lacks are filled with null, and those that the
+            target lacks are left out; else both are errors.
+    """
+
+    leaf: Leaf
+    fill: bool = False
+
+
 def cast_array(
-    array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool, names: FieldNames | None = None
+    array: pa.Array, target: pa.DataType, path: str, cast: Cast, names: FieldNames | None = None
 ) -> pa.Array:
-    """Cast an array to a type: structs by field name, lists and maps recursively, other types by `leaf`.
+    """Cast an array to a type: structs by field name, lists and maps recursively, other types by `cast.leaf`.
 
     An array that has the type already is returned as it is. Dictionaries, views and the like are
     decoded on the way.
@@ -184,9 +198,7 @@ def cast_array(
         array: any Arrow array.
         target: one of pudi's types.
         path: dotted name of the column, for messages.
-        leaf: how a plain type becomes another one.
-        fill: whether struct fields that the array lacks are filled with null, and those that the
-            target lacks are left out; else both are errors.
+        cast: the rules.
         names: what the fields inside are called in the array; None where they are called the same.
 
     Raises:
@@ -200,22 +212,22 @@ def cast_array(
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
     if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        return _cast_struct(array, target, path, leaf, fill=fill, names=names)
+        return _cast_struct(array, target, path, cast, names)
     if pa.types.is_map(target) and pa.types.is_map(array.type):
         low, offsets, high = _offsets(array)
-        keys = cast_array(array.keys[low:high], target.key_type, f"{path}.key", leaf, fill=fill)
+        keys = cast_array(array.keys[low:high], target.key_type, f"{path}.key", cast)
         inner = _inside(names, VALUE)
-        items = cast_array(array.items[low:high], target.item_type, f"{path}.value", leaf, fill=fill, names=inner)
+        items = cast_array(array.items[low:high], target.item_type, f"{path}.value", cast, inner)
         _check_nulls(items, target.item_field, f"{path}.value")
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         return _with_offsets(array, target, offsets, entries)
     if pa.types.is_list(target) and pa.types.is_list(array.type):
         low, offsets, high = _offsets(array)
         inner = _inside(names, ELEMENT)
-        values = cast_array(array.values[low:high], target.value_type, f"{path}.element", leaf, fill=fill, names=inner)
+        values = cast_array(array.values[low:high], target.value_type, f"{path}.element", cast, inner)
         _check_nulls(values, target.value_field, f"{path}.element")
         return _with_offsets(array, target, offsets, values)
-    return leaf(array, target, path)
+    return cast.leaf(array, target, path)
 
 
 def is_view(kind: pa.DataType) -> bool:
@@ -250,21 +262,19 @@ def decode(array: pa.Array) -> pa.Array:
     return array
 
 
-def _cast_struct(
-    array: pa.Array, target: pa.DataType, path: str, leaf: Leaf, *, fill: bool, names: FieldNames | None
-) -> pa.Array:
+def _cast_struct(array: pa.Array, target: pa.DataType, path: str, cast: Cast, names: FieldNames | None) -> pa.Array:
     have = {field.name: index for index, field in enumerate(array.type)}
     wanted = [field.name for field in target]
     extra = [name for name in have if name not in wanted]
-    if extra and not fill:
+    if extra and not cast.fill:
         raise SchemaError(f"column {path!r} has fields that the table's struct lacks: {', '.join(extra)}")
     children = []
     for field in target:
         inner = f"{path}.{field.name}"
         stored, within = (field.name, None) if names is None else names.of(field.name)
         if stored in have:
-            child = cast_array(array.field(have[stored]), field.type, inner, leaf, fill=fill, names=within)
-        elif fill and field.nullable:
+            child = cast_array(array.field(have[stored]), field.type, inner, cast, within)
+        elif cast.fill and field.nullable:
             child = pa.nulls(len(array), field.type)
         else:
             raise SchemaError(f"column {inner!r} is missing from the data")

@@ -135,7 +135,7 @@ def open_storage(
         if not name:
             raise InvalidArgumentError(f"{root!r} names no store", table=root)
         check_prefix(prefix, root)
-        return objects.open_memory(root, name, prefix, context)
+        return objects.open_memory(Place(root, scheme, name, "", prefix), context)
     return _open_objects(place_of(root), given, context)
 
 
@@ -161,7 +161,7 @@ def _split(root: str) -> tuple[str, str]:
 def _open_objects(place: Place, options: dict[str, str], context: Context | None) -> objects.ObjectStorage:
     reopen: tuple[Callable[..., objects.ObjectStorage], tuple[object, ...]] = (_reopen, (place, options))
     store = open_store(place, options)
-    return objects.ObjectStorage(place.root, store, place.prefix, reopen, context, options=options, kind=place.kind)
+    return objects.ObjectStorage(place, store, reopen, context, options)
 
 
 def _reopen(place: Place, options: dict[str, str]) -> objects.ObjectStorage:

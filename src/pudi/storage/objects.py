@@ -23,7 +23,7 @@ from pudi.errors import (
 )
 from pudi.storage.checks import check_lengths, check_path, check_prefix, check_size, coalesce, cut, octets
 from pudi.storage.failure import SILENT, is_no_container, may_pass, status_of, translate
-from pudi.storage.stores import S3, StoreKind
+from pudi.storage.stores import Place
 
 if TYPE_CHECKING:  # obstore has these for type checkers only
     from obstore import ObjectMeta, PutMode
@@ -46,32 +46,28 @@ class ObjectStorage:
     earlier attempt from another writer's object. Reads are repeated in the same way, on the context's clock.
 
     Args:
-        root: the root as the user named it.
+        place: the root, and where in the store it is.
         store: obstore's store, with its retries off.
-        prefix: where in the store the root is; empty for all of it.
         reopen: function and arguments that open this storage in another process, for pickling.
         context: clock and chance of the retries.
         options: what the user gave to reach the store.
-        kind: what kind of store it is; one that behaves as S3 by default.
     """
 
     def __init__(
         self,
-        root: str,
+        place: Place,
         store: ObjectStore,
-        prefix: str,
         reopen: tuple[Callable[..., ObjectStorage], tuple[object, ...]],
         context: Context | None = None,
         options: Mapping[str, str] | None = None,
-        kind: StoreKind = S3,
     ) -> None:
-        self._root = root.rstrip("/")
+        self._root = place.root.rstrip("/")
         self._store = store
-        self._prefix = f"{prefix}/" if prefix else ""
+        self._prefix = f"{place.prefix}/" if place.prefix else ""
         self._reopen = reopen
         self._context = context or Context()
         self._options = dict(options or {})
-        self._kind = kind
+        self._kind = place.kind
 
     def __reduce__(self) -> tuple[object, ...]:
         return self._reopen
@@ -334,21 +330,19 @@ _stores: dict[str, MemoryStore] = {}
 _guard = threading.Lock()
 
 
-def open_memory(root: str, name: str, prefix: str, context: Context | None = None) -> ObjectStorage:
+def open_memory(place: Place, context: Context | None = None) -> ObjectStorage:
     """The storage of a store in memory, which is made when it's first named and lives as long as the process.
 
     Args:
-        root: the root as the user named it.
-        name: name of the store.
-        prefix: where in the store the root is; empty for all of it.
+        place: the root, and the name of the store.
         context: clock and chance.
     """
     with _guard:
-        store = _stores.setdefault(name, MemoryStore())
-    return ObjectStorage(root, store, prefix, (_reopen, (root, name, prefix, os.getpid())), context)
+        store = _stores.setdefault(place.container, MemoryStore())
+    return ObjectStorage(place, store, (_reopen, (place, os.getpid())), context)
 
 
-def _reopen(root: str, name: str, prefix: str, process: int) -> ObjectStorage:
+def _reopen(place: Place, process: int) -> ObjectStorage:
     if process != os.getpid():
-        raise NotSupportedError("files in memory can't be reached from another process", table=root)
-    return open_memory(root, name, prefix)
+        raise NotSupportedError("files in memory can't be reached from another process", table=place.root)
+    return open_memory(place)

@@ -73,7 +73,7 @@ AZURE = StoreKind("container", ("azure_storage_", "azure_"), has_suffix_reads=Fa
 GCS = StoreKind("bucket", ("google_",), generations=True)
 
 KINDS = {"s3": S3, "gs": GCS, "az": AZURE, "abfss": AZURE}
-"""Kinds of stores by canonical scheme."""
+"""Kinds of stores outside of this process by canonical scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Place:
     Attributes:
         root: the root as the user named it.
         scheme: its canonical scheme.
-        container: the bucket or container.
+        container: the bucket or container; the name of a store in memory.
         host: where the container's account is, as in `abfss://container@host/…`; empty where the URL doesn't say.
         prefix: where in the container the root is; empty for all of it.
     """
@@ -96,8 +96,8 @@ class Place:
 
     @property
     def kind(self) -> StoreKind:
-        """The kind of store."""
-        return KINDS[self.scheme]
+        """The kind of store; memory behaves as S3."""
+        return KINDS.get(self.scheme, S3)
 
     @property
     def account(self) -> str:

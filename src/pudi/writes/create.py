@@ -13,6 +13,7 @@ from pudi.client.find_index import check_index_options
 from pudi.client.meta_client import MetaClient, TableProperties
 from pudi.client.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
+from pudi.config.new_table import NewTable
 from pudi.context import Context, Storage
 from pudi.errors import (
     CorruptError,
@@ -117,16 +118,15 @@ def create_table(
     resolved = resolve(options, table=storage.root)
 
     def config_of(columns: pa.Schema) -> TableConfig:
-        return TableConfig.new(
+        new = NewTable(
             name=table_name,
             create_schema=arrow_to_avro(columns, table_name),
             record_key=record_key,
             partition_by=partition_by,
             ordering=ordering,
             table_type=TABLE_TYPES[table_type],
-            options=resolved,
-            table=storage.root,
         )
+        return TableConfig.new(new, resolved, table=storage.root)
 
     config = config_of(columns)
     check_readable(config, storage.root)

@@ -11,6 +11,7 @@ from pudi.config import (
     metadata_dropped,
     resolve,
 )
+from pudi.config.new_table import NewTable
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 TABLE = "memory://t"
@@ -18,10 +19,8 @@ NO_METADATA = resolve({"hoodie.metadata.enable": "false"})
 
 
 def config(**changes: str) -> TableConfig:
-    new = TableConfig.new(
-        name="t", create_schema="{}", record_key=["id"], partition_by=["p"], ordering=["ts"], table=TABLE
-    )
-    return new.with_properties(changes, table=TABLE)
+    new = NewTable(name="t", create_schema="{}", record_key=["id"], partition_by=["p"], ordering=["ts"])
+    return TableConfig.new(new, Options(), table=TABLE).with_properties(changes, table=TABLE)
 
 
 def test_a_plain_table_is_read_and_written() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from pudi.config import TableConfig, merge_semantics, resolve
 from pudi.config.checks import check_consistent, check_mergeable
+from pudi.config.new_table import NewTable
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 MODELS = "org.apache.hudi.common.model."
@@ -46,9 +47,8 @@ def new(version: int, ordering: str = "ts", **given: str) -> TableConfig:
     }
     options = {keys[name]: value for name, value in given.items()} | {"hoodie.write.table.version": str(version)}
     fields = [name for name in ordering.split(",") if name]
-    return TableConfig.new(
-        name="t", create_schema="{}", record_key=["id"], ordering=fields, options=resolve(options), table="t"
-    )
+    new = NewTable(name="t", create_schema="{}", record_key=["id"], ordering=fields)
+    return TableConfig.new(new, resolve(options), table="t")
 
 
 def stored(config: TableConfig) -> dict[str, str]:

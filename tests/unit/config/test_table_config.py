@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.config import Scope, TableConfig, resolve
+from pudi.config import Options, Scope, TableConfig, resolve
+from pudi.config.new_table import NewTable
 from pudi.config.option import text_of
 from pudi.config.table_options import TABLE_OPTIONS
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError, PudiError
@@ -81,9 +83,8 @@ def test_a_new_table_has_the_properties_that_hudi_gives_one(
     like: dict[str, str], arguments: dict[str, list[str]]
 ) -> None:
     name = like["hoodie.table.name"]
-    config = TableConfig.new(
-        name=name, create_schema=SCHEMA, record_key=["uuid"], ordering=["ts"], table=TABLE, **arguments
-    )
+    new = NewTable(name=name, create_schema=SCHEMA, record_key=["uuid"], ordering=["ts"], **arguments)
+    config = TableConfig.new(new, Options(), table=TABLE)
     expected = like | {"hoodie.table.timeline.timezone": "UTC", "hoodie.table.create.schema": SCHEMA}
     del expected["hoodie.table.checksum"]
     assert config.to_properties() == expected
@@ -188,9 +189,9 @@ def test_a_config_travels_to_workers_and_can_be_a_key() -> None:
     assert {config: 1}[parse()] == 1
 
 
-def new(**arguments: object) -> TableConfig:
-    plain: dict[str, object] = {"name": "t", "create_schema": SCHEMA, "record_key": ["id"], "table": TABLE}
-    return TableConfig.new(**{**plain, **arguments})  # type: ignore[arg-type]
+def new(*, options: Options | None = None, **arguments: Any) -> TableConfig:
+    wanted = NewTable(**{"name": "t", "create_schema": SCHEMA, "record_key": ["id"], **arguments})
+    return TableConfig.new(wanted, options or Options(), table=TABLE)
 
 
 @pytest.mark.parametrize(

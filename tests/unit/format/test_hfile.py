@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pudi.format.hfile_read import HFileReader, open_bytes
-from pudi.format.hfile_write import encode_hfile
+from pudi.format.hfile_write import HFileSettings, StoredBloom, encode_hfile
 from pudi.format.log_block import BlockKind, decode_blocks
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -70,8 +70,9 @@ def test_files_of_hudi_again(table: Path) -> None:
         reader = open_bytes(content, path=name)
         entries, bloom = reader.scan(), reader.meta_block("bloomFilter")
         again = encode_hfile(
-            *entries.combine_chunks().columns, avro_schema=reader.avro_schema, bloom=bloom,
-            created=int.from_bytes(reader.info["hfile.CREATE_TIME_TS"], "big"), level=6,
+            *entries.combine_chunks().columns, avro_schema=reader.avro_schema,
+            bloom=None if bloom is None else StoredBloom(bloom),
+            settings=HFileSettings(level=6, created=int.from_bytes(reader.info["hfile.CREATE_TIME_TS"], "big")),
         )  # fmt: skip
         copy = open_bytes(again, path=name)
         assert copy.scan().equals(entries)

@@ -6,6 +6,7 @@ import pickle
 import zlib
 from itertools import pairwise
 from struct import Struct
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pudi.format import hfile_blocks as blocks
 from pudi.format.avro_values import Records
 from pudi.format.hfile_blocks import FAMILY, _side_by_side, _walk, find_entries
 from pudi.format.hfile_read import HFileReader, open_bytes
-from pudi.format.hfile_write import encode_hfile
+from pudi.format.hfile_write import HFileSettings, StoredBloom, encode_hfile
 
 Pairs = dict[bytes, bytes]
 
@@ -26,10 +27,11 @@ SCHEMA = '{"type":"string"}'
 HEADER = blocks.HEADER
 
 
-def made(pairs: Pairs, **options: object) -> bytes:
+def made(pairs: Pairs, bloom: bytes | None = None, **settings: Any) -> bytes:
     keys = sorted(pairs)
     columns = pa.array(keys, pa.binary()), pa.array([pairs[key] for key in keys], pa.binary())
-    return encode_hfile(*columns, avro_schema=SCHEMA, **options)  # type: ignore[arg-type]
+    stored = None if bloom is None else StoredBloom(bloom)
+    return encode_hfile(*columns, avro_schema=SCHEMA, bloom=stored, settings=HFileSettings(**settings))
 
 
 def rows(table: pa.Table) -> list[tuple[bytes, bytes]]:
@@ -194,7 +196,7 @@ def test_keys_in_the_order_of_java_are_found() -> None:
 
     check, hfile_write._check = hfile_write._check, lambda *_: None
     try:
-        content = encode_hfile(*columns, avro_schema=SCHEMA, block_bytes=1)
+        content = encode_hfile(*columns, avro_schema=SCHEMA, settings=HFileSettings(block_bytes=1))
     finally:
         hfile_write._check = check
     for key in keys:

@@ -12,6 +12,7 @@ import pytest
 
 from pudi import InvalidArgumentError, MergerError
 from pudi.config import TableConfig, resolve
+from pudi.config.new_table import NewTable
 from pudi.merge import (
     DELETED,
     MergeContext,
@@ -177,9 +178,8 @@ CREATED = '{"type":"record","name":"r","fields":[{"name":"id","type":"string"},{
 def made(version: int, identifier: str) -> TableConfig:
     options = {"hoodie.write.table.version": str(version), "hoodie.write.record.merge.strategy.id": identifier}
     more = {"hoodie.record.merge.property.floor": "3"}
-    return TableConfig.new(
-        name="t", create_schema=CREATED, record_key=["id"], options=resolve({**options, **more}), table="t"
-    )
+    new = NewTable(name="t", create_schema=CREATED, record_key=["id"])
+    return TableConfig.new(new, resolve({**options, **more}), table="t")
 
 
 @pytest.mark.parametrize("version", [8, 9])

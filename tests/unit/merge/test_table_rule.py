@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pudi.config import TableConfig, resolve
+from pudi.config.new_table import NewTable
 from pudi.merge import MergeMode, MergeRule, PartialUpdate, Versions, latest_per_key, merge_rule
 
 MODELS = "org.apache.hudi.common.model."
@@ -39,9 +40,8 @@ SCHEMA = json.dumps(
 )
 def test_defaults(version: int, payload: str, defaults: dict[str, object]) -> None:
     options = {"hoodie.write.table.version": str(version), "hoodie.datasource.write.payload.class": MODELS + payload}
-    config = TableConfig.new(
-        name="t", create_schema=SCHEMA, record_key=["id"], ordering=["ts"], options=resolve(options), table="t"
-    )
+    new = NewTable(name="t", create_schema=SCHEMA, record_key=["id"], ordering=["ts"])
+    config = TableConfig.new(new, resolve(options), table="t")
     assert dict(merge_rule(config).defaults) == defaults
     assert merge_rule(config, avro_schema=json.dumps({"type": "record", "name": "r", "fields": []})).defaults == ()
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pudi.errors import NotSupportedError, SchemaError
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_rows import read_records
-from pudi.format.avro_values import BadAvro, Records
+from pudi.format.avro_values import BadAvro, Records, Run
 from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA
 from pudi.metadata.record_schema import META_FIELDS
 from pudi.schema import avro_to_arrow
@@ -71,7 +71,7 @@ def _encoded(record: dict[str, Any]) -> bytes:
 
 def _read(values: list[bytes], schema: str = RECORD_AVRO) -> pa.Table:
     ends = np.cumsum([0, *(len(value) for value in values)])
-    return read_records(schema, Records.of(b"".join(values)), ends[:-1], ends[1:], unions=True)
+    return read_records(schema, Run(Records.of(b"".join(values)), ends[:-1], ends[1:]), unions=True)
 
 
 def _plain(value: Any) -> Any:
