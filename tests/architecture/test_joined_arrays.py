@@ -49,9 +49,8 @@ MAY_TAKE = {
     "task/import_files.py": "RecordBuffer.take",
     "task/log_keys.py": "keys of one file",
     "task/tag.py": "keys of one shard",
-    "task/repeated_keys.py": "locations of one shard's keys",
     "task/append.py": "digits, and Versions.take",
-    "task/staged_keys.py": MAY_JOIN["task/staged_keys.py"],
+    "task/staged_keys.py": "keys of one file, and locations of one shard's keys",
     "writes/concurrency_modes.py": "Claim.take",
     "writes/write.py": "WriteRecipe.take",
 }

@@ -253,7 +253,7 @@ def test_readers_divide_large_files_of_changes(tmp_path: Path, monkeypatch: pyte
         on.upsert(table([trip(n, ts=number) for n in range(number, 40 - number)]))
     on.delete(table([trip(7, 9)]))
     whole = on.changes(format="cdc", images=images).to_arrow()
-    monkeypatch.setattr("pudi.plan.changes._SHARE_BYTES", 300)
+    monkeypatch.setattr("pudi.plan.change_data._SHARE_BYTES", 300)
     divided = on.changes(format="cdc", images=images)
     plan = divided.plan
     whole_size = sum(split.size for split in plan.splits)

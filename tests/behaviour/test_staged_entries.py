@@ -24,8 +24,7 @@ from pudi.indexes.secondary_index import SecondaryIndexes
 from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.task.expression_values import ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyTask
-from pudi.task.repeated_keys import StagedRows
-from pudi.task.staged_keys import portions_by_shard, read_portions
+from pudi.task.staged_keys import StagedRows, portions_by_shard, read_portions
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable

@@ -21,7 +21,7 @@ from pudi.format.hfile_rows import KEY_FIELD
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.merge import MergeMode
 from pudi.plan import LogOptions, Operation
-from pudi.plan.changes import ChangeLogging
+from pudi.plan.change_data import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
 from pudi.task.file_stats import is_event_time

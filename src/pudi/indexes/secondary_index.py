@@ -54,8 +54,7 @@ from pudi.task import Engine
 from pudi.task.check_files import UNREADABLE
 from pudi.task.index_entries import SecondaryReading, SecondaryStaging
 from pudi.task.index_keys import KeyTask, ShardTask
-from pudi.task.repeated_keys import Repeated
-from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
+from pudi.task.staged_keys import Repeated, StagedKeys, portions_by_shard, staged_of
 
 
 def secondary_indexes(meta: MetaClient, names: Sequence[str]) -> list[IndexSpec]:

@@ -29,8 +29,7 @@ from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
 from pudi.task.metadata_files import DEFAULT_TOKEN, make_group
-from pudi.task.repeated_keys import Repeated, RepeatTask, repeated_of
-from pudi.task.staged_keys import StagedKeys
+from pudi.task.staged_keys import Repeated, RepeatTask, StagedKeys, repeated_of
 from pudi.timeline import NO_COMMIT, Instant
 from pudi.timeline.plan_runs import PlanRun
 

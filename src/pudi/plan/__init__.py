@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pudi.context.lazy import load_export
 
 if TYPE_CHECKING:
-    from pudi.plan.append import Append, LogOptions
-    from pudi.plan.change import Change
+    from pudi.plan.change_where import Change
+    from pudi.plan.log_files import Append, LogOptions, Merging
     from pudi.plan.merge_into import MergeJoin, MergeUpsert
-    from pudi.plan.merging import Merging
     from pudi.plan.read import ReadableTable, ReadPlan, Selection, plan_read
     from pudi.plan.skipping import IndexSource, skip_slices
     from pudi.plan.write import (
@@ -56,15 +55,15 @@ __all__ = [
 ]
 
 _SOURCES = {
-    "Append": "pudi.plan.append",
-    "Change": "pudi.plan.change",
+    "Append": "pudi.plan.log_files",
+    "Change": "pudi.plan.change_where",
     "FileTask": "pudi.plan.write",
     "IndexSource": "pudi.plan.skipping",
     "InsertRoute": "pudi.plan.write",
-    "LogOptions": "pudi.plan.append",
+    "LogOptions": "pudi.plan.log_files",
     "MergeJoin": "pudi.plan.merge_into",
     "MergeUpsert": "pudi.plan.merge_into",
-    "Merging": "pudi.plan.merging",
+    "Merging": "pudi.plan.log_files",
     "Operation": "pudi.plan.write",
     "PartitionTask": "pudi.plan.write",
     "ReadPlan": "pudi.plan.read",

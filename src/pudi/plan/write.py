@@ -15,10 +15,9 @@ from pudi.filegroup.markers import EarlyDetection
 from pudi.format import CommitMetadata, FileGroupId, IOType
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
-from pudi.plan.append import Append, LogOptions
-from pudi.plan.changes import ChangeLogging
+from pudi.plan.change_data import ChangeLogging
 from pudi.plan.entry_staging import EntryStaging
-from pudi.plan.merging import Merging
+from pudi.plan.log_files import Append, LogOptions, Merging
 from pudi.schema import TableSchema
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import AnyBuckets, Buckets, Index

@@ -20,7 +20,7 @@ from pudi.filegroup import PathColumns, path_columns
 from pudi.filegroup.clean_history import naming_retained
 from pudi.format.change_data import LoggingMode
 from pudi.plan import Selection
-from pudi.plan.changes import ChangeCase, ChangePlan, change_schema
+from pudi.plan.change_data import ChangeCase, ChangePlan, change_schema
 from pudi.plan.read import list_columns
 from pudi.scan.change_splits import SplitFinder
 from pudi.scan.moments import (

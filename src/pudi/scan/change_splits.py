@@ -12,7 +12,7 @@ from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
 from pudi.format import CommitMetadata, FileGroupId, LogFileName, WriteStat, parse_data_file
 from pudi.format.change_data import LoggingMode
-from pudi.plan.changes import ChangeCase, ChangeSplit
+from pudi.plan.change_data import ChangeCase, ChangeSplit
 from pudi.scan.moments import CommitSpan
 from pudi.timeline import NO_COMMIT, Instant
 

@@ -52,9 +52,8 @@ from pudi.services.failures import groups_aside
 from pudi.services.service import Inline, Need, PlannedService, WritingRun
 from pudi.services.target import ServiceTarget, free_time
 from pudi.task import FileJob
-from pudi.task.compact import CompactSpec, CompactTask, sizes_of
+from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, CompactSpec, CompactTask, sizes_of
 from pudi.task.compact_logs import CompactLogsTask
-from pudi.task.compact_metadata import CompactMetadataLogsTask, CompactMetadataTask
 from pudi.timeline import Instant, Timeline
 
 OPERATIONS = {Action.COMPACTION: "COMPACT", Action.LOGCOMPACTION: "LOG_COMPACT"}

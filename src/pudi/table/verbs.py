@@ -15,7 +15,7 @@ from pudi.engine.local import LocalEngine
 from pudi.engine.local.records import to_arrow
 from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
-from pudi.plan.keys import MOST_KEYS
+from pudi.plan.read import MOST_KEYS
 from pudi.table.base import VerbGroup
 from pudi.task import Engine, InputSpec
 

@@ -26,8 +26,8 @@ from pudi.format.log_data import encode_avro, encode_positions
 from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
 from pudi.plan import Merging
-from pudi.plan.append import Append, LogOptions
 from pudi.plan.entry_staging import StagedEntries, WrittenLog, WrittenLogs
+from pudi.plan.log_files import Append, LogOptions
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,

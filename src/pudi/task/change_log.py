@@ -19,7 +19,7 @@ from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSER
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.merge import MergeRule, apply_updates
-from pudi.plan.changes import ChangeLogging
+from pudi.plan.change_data import ChangeLogging
 from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import RECORD_KEY, avro_to_arrow
 from pudi.schema.arrays import decoded_column, in_step, joined_arrays, one_array, portions, take, take_column

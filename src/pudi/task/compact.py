@@ -1,4 +1,7 @@
-"""Compact one slice: merge its base file and log files into the next base file of its group."""
+"""Compact one slice: merge its base file and log files into the next base file of its group.
+
+A slice of the metadata table is compacted in the same way; there, log files are also compacted into one log file.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from pudi.filegroup import (
     FileOptions,
     FileSlice,
     LogFile,
+    LogScope,
     Markers,
     open_base_file,
     stated_base_sizes,
@@ -32,9 +36,10 @@ from pudi.format import (
     parse_log_file,
     write_token,
 )
-from pudi.metadata import StatsSpec
-from pudi.plan.changes import ChangeLogging
-from pudi.plan.merging import Merging
+from pudi.metadata import MetadataTable, StatsSpec, all_columns
+from pudi.metadata.changes import encode_changes
+from pudi.plan.change_data import ChangeLogging
+from pudi.plan.log_files import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, TableSchema
 from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
@@ -43,6 +48,7 @@ from pudi.task.file_stats import stats_of_base
 from pudi.task.jobs import FileResult
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
+from pudi.task.metadata_files import write_base, write_compacted_logs
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 
@@ -352,3 +358,75 @@ def _same_bits(one: pa.Array, other: pa.Array) -> bool:
         lengths = [np.asarray(pc.fill_null(pc.list_value_length(values), 0)) for values in (one, other)]
         return bool(np.array_equal(lengths[0], lengths[1])) and _same(one.flatten(), other.flatten())
     return bool(one.equals(other))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactMetadataTask:
+    """Compact one slice of the metadata table.
+
+    Attributes:
+        instant: requested time of the compaction.
+        run_number: id of this run in the write tokens of its files.
+        number: place in the plan, also the first part of the write token.
+        operation: the slice.
+        scope: the instants whose log blocks count.
+        sizes: the sizes of its log files that commits state, by path, see `stated_sizes`.
+    """
+
+    instant: str
+    run_number: int
+    number: int
+    operation: CompactionOperation
+    scope: LogScope
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the base file.
+
+        Args:
+            storage: the metadata table's files.
+            attempt: number of the attempt at this task.
+
+        Raises:
+            NotFoundError: a file of the slice is gone.
+            CorruptError: one can't be read.
+        """
+        operation, partition = self.operation, self.operation.partition_path
+        file_slice = slice_of(storage, operation).with_stated(self.sizes)
+        records = MetadataTable.of_files(storage, self.scope).read_slice(partition, file_slice)
+        changes = encode_changes(all_columns(records))
+        stat = write_base(
+            storage, self.instant, partition, operation.file_id, changes, self.number, attempt, self.run_number
+        )
+        base = file_slice.base
+        return FileResult(
+            self.number,
+            records.num_rows,
+            replace(
+                stat,
+                prev_commit=NO_COMMIT if base is None else base.instant,
+                prev_base_file=None if base is None else base.name.name,
+                total_log_files_compacted=len(file_slice.logs),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactMetadataLogsTask(CompactMetadataTask):
+    """Compact the log files of one slice of the metadata table into one (FileGroupReaderBasedAppendHandle).
+
+    Attributes:
+        layout: the layout of the metadata table's timeline.
+    """
+
+    layout: Layout = 2
+
+    def run(self, storage: Storage, attempt: int) -> FileResult:
+        """Write the log file; arguments and errors as of `CompactMetadataTask.run`."""
+        file_slice = slice_of(storage, self.operation).with_stated(self.sizes)
+        table = MetadataTable.of_files(storage, self.scope)
+        rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
+        changes = encode_changes(all_columns(rows), gone).sorted()
+        token = write_token(self.number, self.run_number, attempt)
+        stat = write_compacted_logs(storage, self.layout, self.instant, file_slice, changes, instants, token)
+        return FileResult(self.number, rows.num_rows, stat)

@@ -19,7 +19,7 @@ from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_parquet
 from pudi.merge import Versions
-from pudi.plan.append import Append, log_io_type
+from pudi.plan.log_files import Append, log_io_type
 from pudi.schema import META_FIELDS, RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import temporary_errors, temporary_file

@@ -23,7 +23,7 @@ from pudi.format.log_block import BlockKind
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.keys import secondary_shard_of, shard_of
-from pudi.plan.merging import Merging
+from pudi.plan.log_files import Merging
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
@@ -31,8 +31,7 @@ from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices
 from pudi.task.metadata_files import append_changes, write_base
-from pudi.task.repeated_keys import IndexedKeys, KeyWatch, StagedRows
-from pudi.task.staged_keys import Portion, read_portions, stage_keys
+from pudi.task.staged_keys import IndexedKeys, KeyWatch, Portion, StagedRows, read_portions, stage_keys
 
 
 class ReadsKeys(Protocol):

@@ -22,7 +22,7 @@ from pudi.metadata.changes import Changes
 from pudi.metadata.decode import SMALL
 from pudi.metadata.plain_records import keep_written
 from pudi.metadata.record_schema import RECORD_AVRO
-from pudi.plan.append import Append, log_io_type
+from pudi.plan.log_files import Append, log_io_type
 from pudi.timeline import NO_COMMIT
 
 DEFAULT_TOKEN = "0-0-0"

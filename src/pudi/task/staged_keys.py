@@ -2,6 +2,9 @@
 
 The file has one batch per file group of the index, so that a later job reads only its part. No key passes through the
 driver, on either engine.
+
+The record index has one location for a key. Writers may put a key into a second file group nevertheless: by an insert
+that looks nothing up, or by an index that looks only into one partition. The jobs that read staged keys find these.
 """
 
 from __future__ import annotations
@@ -14,12 +17,20 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.errors import CorruptError
+from pudi.filegroup import FileSlice, LogScope
+from pudi.format import METADATA_DIR, FileGroupId
+from pudi.metadata.changes import Changes
+from pudi.metadata.record_index import FILE_ID, decode_locations, read_shard
+from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.plan.entry_staging import StagedEntries
-from pudi.schema.arrays import joined_arrays
-from pudi.storage import open_input
+from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema.arrays import joined_arrays, one_array
+from pudi.storage import StorageBelow, open_input
+from pudi.task.jobs import FileResult
 
 KEY: Final = "key"
 GONE: Final = "gone"
@@ -142,3 +153,237 @@ def read_portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tup
             if location is None or portion.batch >= reader.num_record_batches:
                 raise CorruptError("the staged file doesn't have the keys that its task wrote", path=portion.path)
             yield reader.get_batch(portion.batch), location
+
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A record key in two file groups, one key for many.
+
+    Attributes:
+        key: the key.
+        old: the file group that the index names; it may be gone from the table.
+        new: the file group that the commit put the key into.
+        within_commit: whether the commit put it into both.
+    """
+
+    key: str
+    old: FileGroupId
+    new: FileGroupId
+    within_commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedKeys(FileResult):
+    """The result of a job that writes to the record index, or looks into it.
+
+    Attributes:
+        repeated: keys in two file groups: one key for each old file group.
+    """
+
+    repeated: tuple[Repeated, ...] = ()
+
+
+def repeated_of(results: Iterable[FileResult]) -> tuple[Repeated, ...]:
+    """Return what jobs found."""
+    return tuple(each for result in results if isinstance(result, IndexedKeys) for each in result.repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWatch:
+    """Keys with which those that a commit adds to a file group of the record index are compared.
+
+    Attributes:
+        scope: the instants whose entries of the file group count; None if only the commit's own keys are compared.
+    """
+
+    scope: LogScope | None = None
+
+    def find(self, below: Storage, file_slice: FileSlice, staged: StagedRows) -> tuple[Repeated, ...]:
+        """Return the repeated ones among staged keys.
+
+        Args:
+            below: the metadata table's files.
+            file_slice: the file group, without what the commit writes to it.
+            staged: the keys.
+        """
+        known = () if self.scope is None else staged.known(below, file_slice, self.scope)
+        return (*staged.within_commit(), *known)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The staged keys of one commit for one file group of an index, as numbers.
+
+    Attributes:
+        keys: each key once.
+        codes: for each row the number of its key.
+        gone: for each row whether the file group lost the key, instead of getting it.
+        places: for each row the number of its location.
+        locations: the index's value for each file group with rows.
+    """
+
+    keys: pa.Array
+    codes: Numbers
+    gone: npt.NDArray[np.bool_]
+    places: Numbers
+    locations: tuple[bytes, ...]
+
+    @classmethod
+    def of(cls, portions: Iterable[tuple[pa.RecordBatch, bytes]]) -> StagedRows:
+        """Return the rows of staged files."""
+        batches, numbers, known = [], [], dict[bytes, int]()
+        for batch, location in portions:
+            batches.append(batch.replace_schema_metadata(None))
+            numbers.append(known.setdefault(location, len(known)))
+        if not batches:
+            nothing = np.empty(0, dtype=np.int64)
+            return cls(pa.array([], pa.string()), nothing, np.empty(0, dtype=np.bool_), nothing, ())
+        rows = pa.Table.from_batches(batches)
+        coded = pc.dictionary_encode(one_array(rows[KEY]))
+        places = np.repeat(np.array(numbers, dtype=np.int64), [batch.num_rows for batch in batches])
+        gone = np.asarray(rows[GONE]).astype(bool)
+        codes = np.asarray(coded.indices).astype(np.int64)
+        return cls(coded.dictionary.cast(pa.string()), codes, gone, places, tuple(known))
+
+    def changes(self) -> Changes:
+        """Return the changes of the file group of the index.
+
+        A key that one file group lost and another got is a moved record: it exists. If several file groups got a key,
+        the last one counts.
+        """
+        there = np.flatnonzero(~self.gone)
+        last = np.full(len(self.keys), -1, dtype=np.int64)
+        last[self.codes[there]] = there
+        known = last >= 0
+        values = pa.array(self.locations, pa.binary()).take(pa.array(self.places[last[known]]))
+        return Changes(self.keys.filter(pa.array(known)), values, self.keys.filter(pa.array(~known)))
+
+    def within_commit(self) -> Iterator[Repeated]:
+        """Yield a key that several file groups got, if there is one."""
+        there = np.flatnonzero(~self.gone)
+        codes, places = self.codes[there], self.places[there]
+        one = np.zeros(len(self.keys), dtype=np.int64)
+        one[codes] = places
+        others = np.flatnonzero(one[codes] != places)
+        if len(others):
+            row, of_places = others[0], self._decoded()
+            code = codes[row]
+            yield Repeated(
+                self.keys[int(code)].as_py(), of_places[one[code]], of_places[places[row]], within_commit=True
+            )
+
+    def known(self, below: Storage, file_slice: FileSlice, scope: LogScope) -> Iterator[Repeated]:
+        """Yield keys that file groups got, and that the index has in others, which don't lose them.
+
+        Args:
+            below: the metadata table's files.
+            file_slice: the file group of the index.
+            scope: the instants whose entries count.
+        """
+        there = np.flatnonzero(~self.gone)
+        if not len(there) or (file_slice.base is None and not file_slice.logs):
+            return
+        new = np.full(len(self.keys), -1, dtype=np.int64)
+        new[self.codes[there]] = self.places[there]
+        found = read_shard(below, file_slice, scope, self.keys.filter(pa.array(new >= 0)))
+        if not found.num_rows:
+            return
+        names = self._decoded()
+        held = _numbers_of(found, names)
+        codes = np.asarray(pc.index_in(one_array(found[RECORD_KEY]), value_set=self.keys)).astype(np.int64)
+        stays = ~np.isin(codes * len(names) + held, self.codes * len(names) + self.places)
+        yield from _one_each(self.keys, codes[stays], held[stays], new[codes[stays]], names)
+
+    def _decoded(self) -> list[FileGroupId]:
+        """Return partition path and file id of each location."""
+        values = pa.array(self.locations, pa.binary())
+        return list(zip(*(each.to_pylist() for each in decode_locations(values, RECORD_AVRO, path="")), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatTask:
+    """Look the keys of one commit up in entries that others have added since to a file group of the index. Picklable.
+
+    Attributes:
+        number: number of the task, from 0.
+        slice: the file group with these entries.
+        scope: the instants whose entries count.
+        portions: the keys.
+    """
+
+    number: int
+    slice: FileSlice
+    scope: LogScope
+    portions: tuple[Portion, ...]
+
+    @property
+    def weight(self) -> int:
+        """Bytes to read."""
+        return self.slice.size + sum(portion.size for portion in self.portions)
+
+    def run(self, storage: Storage, attempt: int) -> IndexedKeys:
+        """Look them up; see `FileJob.run`."""
+        staged = StagedRows.of(read_portions(storage, self.portions))
+        found = staged.known(StorageBelow(storage, METADATA_DIR), self.slice, self.scope)
+        return IndexedKeys(self.number, 0, None, repeated=tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class LateTask:
+    """Compare what commits wrote during a build to a file group of the index with its new base file. Picklable.
+
+    Attributes:
+        number: number of the task, from 0.
+        slice: the file group.
+        scope: the instants whose log blocks count.
+    """
+
+    number: int
+    slice: FileSlice
+    scope: LogScope
+
+    @property
+    def weight(self) -> int:
+        """Bytes to read."""
+        return self.slice.size
+
+    def run(self, storage: Storage, attempt: int) -> IndexedKeys:
+        """Compare them; see `FileJob.run`."""
+        below, where = StorageBelow(storage, METADATA_DIR), self.slice.group
+        late = read_shard(below, FileSlice(*where, None, self.slice.logs), self.scope)
+        keys, names = one_array(late[RECORD_KEY]), list[FileGroupId]()
+        new = _numbers_of(late, names)
+        built = read_shard(below, FileSlice(*where, self.slice.base), self.scope, keys)
+        held = _numbers_of(built, names)
+        codes = np.asarray(pc.index_in(one_array(built[RECORD_KEY]), value_set=keys)).astype(np.int64)
+        stays = held != new[codes]
+        found = _one_each(keys, codes[stays], held[stays], new[codes[stays]], names)
+        return IndexedKeys(self.number, 0, None, repeated=tuple(found))
+
+
+def _numbers_of(rows: pa.Table, names: list[FileGroupId]) -> Numbers:
+    """Return for each row of the index the number of its file group; new file groups are added to `names`."""
+    known = {place: number for number, place in enumerate(names)}
+    partitions, files = (one_array(rows[name]) for name in (PARTITION_PATH, FILE_ID))
+    if not rows.num_rows:
+        return np.empty(0, dtype=np.int64)
+    paths, ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
+    both = np.asarray(partitions.indices).astype(np.int64) * len(ids) + np.asarray(files.indices)
+    pairs, back = np.unique(both, return_inverse=True)
+    of_pairs = []
+    for pair in pairs.tolist():  # file groups, not records
+        place = FileGroupId(paths[pair // len(ids)], ids[pair % len(ids)])
+        of_pairs.append(known.setdefault(place, len(known)))
+    names[:] = known
+    return np.array(of_pairs, dtype=np.int64)[back]
+
+
+def _one_each(
+    keys: pa.Array, codes: Numbers, old: Numbers, new: Numbers, names: Sequence[FileGroupId]
+) -> Iterator[Repeated]:
+    """Yield one key for each old file group."""
+    for row in np.unique(old, return_index=True)[1].tolist():
+        yield Repeated(keys[int(codes[row])].as_py(), names[old[row]], names[new[row]])

@@ -15,7 +15,7 @@ from pudi.filegroup.formats import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
-from pudi.plan.changes import ChangeLogging
+from pudi.plan.change_data import ChangeLogging
 from pudi.plan.entry_staging import Columns, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant

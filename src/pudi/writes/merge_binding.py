@@ -19,7 +19,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, Sche
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
 from pudi.plan import ReadableTable, Selection, plan_read
-from pudi.plan.change import bind_assignments, bind_one
+from pudi.plan.change_where import bind_assignments, bind_one
 from pudi.plan.merge_into import (
     SOURCE,
     TARGET,

@@ -17,7 +17,7 @@ from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup import FileSlice, read_log_blocks
 from pudi.format.log_block import Header
-from pudi.plan.merging import Merging
+from pudi.plan.log_files import Merging
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.task.merged import MergedSlices
 from support.golden import Golden

@@ -30,7 +30,7 @@ from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, en
 from pudi.format.log_data import block_schema
 from pudi.format.names import parse_log_file
 from pudi.merge import MergeMode, MergeRule, fold
-from pudi.plan.merging import Merging
+from pudi.plan.log_files import Merging
 from pudi.schema import RECORD_KEY, avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task.log_versions import LogVersions, store_positions
 from support.golden import tables

@@ -17,7 +17,7 @@ from pudi.context import Context, Storage
 from pudi.context.executor import WAITING
 from pudi.context.lazy import lazy_module
 from pudi.context.progress import advance
-from pudi.engine.local.merging import MergedRows, merge_records, merge_rows, source_of
+from pudi.engine.local.merge_into import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.local.reader import read_batches
 from pudi.engine.local.records import LocalRecords, LocalTagged, check_unique, is_rereadable, keyed, take_rows, to_arrow
 from pudi.errors import SetupError
@@ -38,7 +38,7 @@ from pudi.schema import RECORD_KEY
 from pudi.storage import executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
-from pudi.task.change import change_file
+from pudi.task.change_where import change_file
 from pudi.task.engine import TABLE_VARIABLE, InputSpec
 from pudi.task.global_index import tag_global
 from pudi.task.jobs import Waiting

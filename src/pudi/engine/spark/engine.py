@@ -17,7 +17,7 @@ from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
 from pudi.engine.spark.file_tasks import RESULT_COLUMNS, BulkTask, FileTasks, Fingerprint, WorkerCheck
 from pudi.engine.spark.jobs import ChangeTasks, JobTasks
 from pudi.engine.spark.lookups import is_small
-from pudi.engine.spark.merging import MergedRows, merge_records, merge_rows, source_of
+from pudi.engine.spark.merge_into import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
 from pudi.engine.spark.reader import read_frame
 from pudi.engine.spark.records import Group, SparkRecords, columns_of_data, prepare

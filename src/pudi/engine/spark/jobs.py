@@ -14,7 +14,7 @@ from pudi.errors import PudiError
 from pudi.format import write_token
 from pudi.plan import Change, FileTask, WriteSpec
 from pudi.task import FileJob
-from pudi.task.change import change_file
+from pudi.task.change_where import change_file
 
 
 @dataclass(frozen=True, slots=True)

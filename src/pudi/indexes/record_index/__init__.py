@@ -56,8 +56,7 @@ from pudi.plan.entry_staging import EntryStaging
 from pudi.schema import PARTITION_PATH
 from pudi.task.check_files import UNREADABLE
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask
-from pudi.task.repeated_keys import KeyWatch, LateTask, Repeated, repeated_of
-from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
+from pudi.task.staged_keys import KeyWatch, LateTask, Repeated, StagedKeys, portions_by_shard, repeated_of, staged_of
 
 _REPEATED = "keys are stored more than once"
 

@@ -39,8 +39,7 @@ from pudi.tagging import Index
 from pudi.task import Engine
 from pudi.task.index_entries import RecordStaging
 from pudi.task.index_keys import KeyTask, ShardTask
-from pudi.task.repeated_keys import KeyWatch, Repeated
-from pudi.task.staged_keys import StagedKeys, portions_by_shard, staged_of
+from pudi.task.staged_keys import KeyWatch, Repeated, StagedKeys, portions_by_shard, staged_of
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.index_defs import defined_index
 from pudi.plan import Operation
 from pudi.tagging import Index
-from pudi.task.repeated_keys import Repeated
+from pudi.task.staged_keys import Repeated
 
 _PARTITIONED = "isPartitioned"
 

@@ -15,7 +15,7 @@ from pudi.errors import NotSupportedError, SchemaError
 from pudi.filegroup import PathColumns, partitioned
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
-from pudi.plan.changes import ChangePlan
+from pudi.plan.change_data import ChangePlan
 from pudi.scan.change_feed import ChangeFeed
 from pudi.schema import arrow_to_spark_json
 from pudi.spark.datasource.catalog import kept_options, options_of, with_options
@@ -23,7 +23,7 @@ from pudi.spark.read_request import ReadRequest
 from pudi.spark.streaming.batches import ChangedRows
 from pudi.storage import open_storage
 from pudi.task import SliceReader
-from pudi.task.changes import ChangeReader
+from pudi.task.change_reader import ChangeReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pudi.errors import SchemaError
 from pudi.expr import columns, evaluate, evaluate_all
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.merge import Overlay, PartialUpdate, Versions, mix
-from pudi.plan.change import Change
+from pudi.plan.change_where import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, TableSchema, evolved_text

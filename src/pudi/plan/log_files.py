@@ -1,12 +1,19 @@
-"""Settings of a merge-on-read table's log files, and targets of appends, as values."""
+"""A merge-on-read table's log files as values: how they are written, what they are appended to, how they are merged."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from pudi.filegroup import FileSlice
+import pyarrow as pa
+
+from pudi.config import MergeMemory
+from pudi.filegroup import FileSlice, LogScope
 from pudi.format import IOType, Layout
 from pudi.format.layout import rules_of
+from pudi.merge import MergeRule
+from pudi.merge.deletes import delete_columns
+from pudi.record import KeyGenerator
+from pudi.schema import RECORD_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +90,31 @@ class Append:
     def logs(self) -> tuple[str, ...]:
         """Names of the slice's log files so far."""
         return () if self.slice is None else tuple(log.name.name for log in self.slice.logs)
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """The merge of a read's slices; picklable.
+
+    Attributes:
+        rule: which version wins.
+        scope: the instants whose log blocks count.
+        keys: makes record keys of columns, where files have no meta fields; None where they have.
+        memory: how much of it merging one slice may take.
+        by_position: whether log records may be matched with base rows by the positions that blocks say.
+    """
+
+    rule: MergeRule
+    scope: LogScope
+    keys: KeyGenerator | None = None
+    memory: MergeMemory = field(default_factory=MergeMemory)
+    by_position: bool = False
+
+    def columns(self, schema: pa.Schema) -> set[str]:
+        """The columns that merging looks at."""
+        if self.rule.merger is not None:
+            return set(schema.names)
+        wanted = {RECORD_KEY} if self.keys is None else set(self.keys.columns)
+        if self.rule.compares:
+            wanted |= set(self.rule.ordering_columns)
+        return wanted | set(delete_columns(schema.empty_table(), self.rule.delete_marker))

@@ -16,7 +16,7 @@ from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSER
 from pudi.format.json_text import avro_text, avro_texts, plain_text
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_share
-from pudi.plan.changes import ChangeCase, ChangePlan, ChangeSplit
+from pudi.plan.change_data import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.task.change_log import KeyChanges, changes_by_logs
