@@ -19,7 +19,7 @@ from pudi.format import (
 )
 from pudi.services.compaction_plan import operation_of
 from pudi.services.service import Inline, PlannedService, WritingRun
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileResult
 from pudi.timeline import Timeline
 
@@ -43,8 +43,7 @@ class CountTask:
 class CountRun(WritingRun):
     """One run of the plan."""
 
-    target: ServiceTarget
-    timeline: Timeline
+    snapshot: TargetSnapshot
     plan: CompactionPlan
     during: Callable[[], None]
 
@@ -64,8 +63,8 @@ class CountRun(WritingRun):
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """The number of slices, and no files."""
         said = {COUNTED: str(len(self.operations))}
-        if not self.target.is_metadata:
-            said[SCHEMA_KEY] = self.target.meta.schema_json(self.timeline)
+        if not self.snapshot.is_metadata:
+            said[SCHEMA_KEY] = self.snapshot.schema.avro
         return CommitMetadata({}, extra_metadata=said, operation_type="LOG_COMPACT")
 
 
@@ -86,15 +85,15 @@ class CountService(PlannedService):
     def check(self, target: ServiceTarget) -> None:
         """Any table will do."""
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Every few commits."""
-        return len(timeline.commits) % EVERY == 0 and len(timeline.commits) > 0
+        return len(snapshot.timeline.commits) % EVERY == 0 and len(snapshot.timeline.commits) > 0
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """All slices."""
-        slices = target.meta.view(timeline, sizes=False).all_slices()
+        slices = snapshot.view(sizes=False).all_slices()
         return encode_compaction_plan(CompactionPlan(tuple(operation_of(each, 1) for each in slices), logs_only=True))
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CountRun:
         """Read the plan."""
-        return CountRun(target, target.load_timeline(), compaction_plan(target.meta.store, lease.instant), self.during)
+        return CountRun(target.load(), compaction_plan(target.meta.store, lease.instant), self.during)

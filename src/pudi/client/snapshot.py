@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import Options, TableConfig
@@ -12,6 +13,8 @@ from pudi.filegroup import FileListing, FileSystemView
 from pudi.metadata import MetadataTable
 from pudi.schema.table_schema import TableSchema
 from pudi.timeline import Instant, Timeline
+
+_Snapshot = TypeVar("_Snapshot", bound="TableSnapshot")
 
 
 @dataclass(frozen=True)
@@ -35,15 +38,15 @@ class TableSnapshot:
         """Return the table as it is now."""
         return cls(meta, meta.store.load(), options or Options())
 
-    def refreshed(self) -> TableSnapshot:
+    def refreshed(self: _Snapshot) -> _Snapshot:
         """Return the table as it is now, with the same options."""
         return self.at(self.meta.store.load())
 
-    def at(self, timeline: Timeline) -> TableSnapshot:
+    def at(self: _Snapshot, timeline: Timeline) -> _Snapshot:
         """Return the table at another timeline, with the same options."""
         return self if timeline is self.timeline else replace(self, timeline=timeline, part=None)
 
-    def seeing(self, part: Timeline) -> TableSnapshot:
+    def seeing(self: _Snapshot, part: Timeline) -> _Snapshot:
         """Return the same listing for a reader that sees a part of it: its schema and commits are those of the part."""
         return replace(self, part=None if part is self.timeline else part)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.dead_writers import finish_rollbacks
 from pudi.config import ArchiveOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
@@ -133,7 +133,7 @@ def _archive_behind(meta: MetaClient, timeline: Timeline, savepoint: Instant) ->
         return
     newest = max((each.requested for each in meta.store.archived(free[0].requested) if each.is_write), default="")
     behind = [each for each in free if each.requested < newest]
-    bound = replaced_files(meta, timeline, behind)
+    bound = replaced_files(TableSnapshot(meta, timeline), behind)
     if bound is not None:
         raise InvalidArgumentError(
             f"commits after the savepoint's were archived, so that its commit has to be, too; but {bound.reason}: "
@@ -208,7 +208,7 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
             table=meta.storage.root,
             instant=commit.requested,
         )
-    saved = savepointed_names(meta, timeline)
+    saved = savepointed_names(TableSnapshot(meta, timeline))
     stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
     written = {basename(path) for group in stats for stat in group for path in stat.paths}
     for requested, kept in saved.items():

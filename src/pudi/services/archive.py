@@ -13,11 +13,11 @@ from pudi.config import ArchiveOptions
 from pudi.filegroup import Markers
 from pudi.format import TEMP_DIR
 from pudi.hooks.measure import measured
-from pudi.services.archive_plan import commits_to_keep, plan_archive
-from pudi.services.backlog import archive_backlog
-from pudi.services.service import Inline, LockedService, Need
-from pudi.services.target import ServiceTarget
-from pudi.timeline import Instant, Timeline, archive
+from pudi.services.archive_plan import ArchivePlan, commits_to_keep, plan_archive
+from pudi.services.clean import clean_backlog
+from pudi.services.service import Backlog, Inline, LockedService, Need
+from pudi.services.target import ServiceTarget, TargetSnapshot
+from pudi.timeline import Instant, archive
 
 
 class Archive(LockedService):
@@ -33,18 +33,18 @@ class Archive(LockedService):
             return Inline.NOTHING
         return Inline.RUN_ASYNC if target.options[ArchiveOptions.run_async] else Inline.RUN
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """With more commits than hoodie.keep.max.commits, unless something keeps all of them."""
-        most = target.options[ArchiveOptions.keep_max_commits]
-        return len(timeline.commits) > most and bool(plan_archive(target, timeline).instants)
+        most = snapshot.options[ArchiveOptions.keep_max_commits]
+        return len(snapshot.timeline.commits) > most and bool(plan_archive(snapshot).instants)
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by the number of commits, and by what keeps them."""
-        _, most = commits_to_keep(target, timeline)
-        plan = plan_archive(target, timeline)
-        reason = f"{len(timeline.commits)} commits on the active timeline; above {most}, old ones are archived"
+        _, most = commits_to_keep(snapshot)
+        plan = plan_archive(snapshot)
+        reason = f"{len(snapshot.timeline.commits)} commits on the active timeline; above {most}, old ones are archived"
         kept = f"; kept from {plan.bound.instant or 'the first'} on, since {plan.bound.reason}" if plan.bound else ""
-        return Need(bool(plan.instants), reason + kept, *archive_backlog(target, timeline, plan))
+        return Need(bool(plan.instants), reason + kept, *_backlog(snapshot, plan))
 
     def run(self, target: ServiceTarget) -> int:
         """Archive, and return the number of archived instants; see `LockedService.run`.
@@ -56,14 +56,30 @@ class Archive(LockedService):
         """
         meta = target.meta
         with measured(meta, self.name) as figures, meta.lock:
-            timeline = meta.store.load()
+            snapshot = target.load()
             if not target.is_metadata:
-                refuse_pending_restore(meta, timeline)
-            chosen = plan_archive(target, timeline).instants
+                refuse_pending_restore(meta, snapshot.timeline)
+            chosen = plan_archive(snapshot).instants
             figures["numInstantsArchived"] = len(chosen)
             _delete_markers(meta, chosen)
             archive(meta.store, chosen, ArchiveOptions.of(target.options))
         return len(chosen)
+
+
+def _backlog(snapshot: TargetSnapshot, plan: ArchivePlan) -> Backlog:
+    """Return the commits that archiving should move; it is blocked by what keeps the first one that stays.
+
+    Raises:
+        InvalidArgumentError: wrong options.
+        CorruptError: the last clean can't be read.
+    """
+    if plan.wanted:
+        return plan.wanted, None if plan.bound is None else plan.bound.instant or None
+    options, number = ArchiveOptions.of(snapshot.options), len(snapshot.timeline.commits)
+    if number <= options.keep_max_commits:
+        return 0, None
+    _, blocked_by = clean_backlog(snapshot)  # what cleaning can't pass, archiving can't either
+    return (0, None) if blocked_by is None else (number - options.keep_min_commits, blocked_by)
 
 
 def _delete_markers(meta: MetaClient, instants: Iterable[Instant]) -> None:

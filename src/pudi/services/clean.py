@@ -9,7 +9,7 @@ Source: CleanPlanActionExecutor, CleanActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
@@ -19,16 +19,23 @@ from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
 from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
 from pudi.indexes.kind import RemovedFiles
-from pudi.services.backlog import clean_backlog
-from pudi.services.clean_plan import is_due, is_due_on_metadata, names_in_use, plan_clean
-from pudi.services.service import Inline, Need, PlainRun, PlannedService, ServiceRun
-from pudi.services.target import ServiceTarget, free_time, restorable_instants
+from pudi.services.clean_plan import (
+    earliest_to_retain,
+    is_due,
+    is_due_on_metadata,
+    last_clean,
+    names_in_use,
+    plan_clean,
+)
+from pudi.services.service import Backlog, Inline, Need, PlainRun, PlannedService, ServiceRun, oldest_write
+from pudi.services.target import ServiceTarget, TargetSnapshot, free_time, restorable_instants
 from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
 from pudi.task.jobs import DeleteFiles
 from pudi.timeline import Instant, Timeline
 
+_PENDING = (State.REQUESTED, State.INFLIGHT)
 _FILES = 100
 """Minimum number of files that one job deletes, if there are that many."""
 _SUFFIX = "002"
@@ -52,39 +59,39 @@ class Clean(PlannedService):
         """Refuse wrong options."""
         CleanOptions.of(target.options)
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Decide by the number of commits since the last clean; in a metadata table after a compaction."""
-        if target.is_metadata:
-            return is_due_on_metadata(timeline)
-        return is_due(target.meta, timeline, CleanOptions.of(target.options))
+        if snapshot.is_metadata:
+            return is_due_on_metadata(snapshot.timeline)
+        return is_due(snapshot, CleanOptions.of(snapshot.options))
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by what the policy retains."""
-        options = CleanOptions.of(target.options)
+        options = CleanOptions.of(snapshot.options)
         retained = CleanPolicy(options.policy).retained()
-        reason = f"the policy is {options.policy}, {retained}={target.options[retained]}"
-        return Need(self.is_due(target, timeline), reason, *clean_backlog(target, timeline))
+        reason = f"the policy is {options.policy}, {retained}={snapshot.options[retained]}"
+        return Need(self.is_due(snapshot), reason, *clean_backlog(snapshot))
 
-    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """Wait for a pending clean, whose files would be planned again, and if the instant's time is taken."""
-        at = self.requested_time(target, timeline)
+        timeline, at = snapshot.timeline, self.requested_time(snapshot)
         taken = at is not None and timeline.find(at, Action.CLEAN) is not None
-        return taken or bool(timeline.of(Action.CLEAN, State.REQUESTED, State.INFLIGHT))
+        return taken or bool(timeline.of(Action.CLEAN, *_PENDING))
 
-    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+    def requested_time(self, snapshot: TargetSnapshot) -> str | None:
         """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
-        if not target.is_metadata or not timeline.rules.services_have_suffixes:
+        if not snapshot.is_metadata or not snapshot.timeline.rules.services_have_suffixes:
             return None
-        return free_time(target.meta, timeline, timeline.of(Action.DELTACOMMIT)[-1].requested, _SUFFIX)
+        return free_time(snapshot, snapshot.timeline.of(Action.DELTACOMMIT)[-1].requested, _SUFFIX)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the deletion of what the policy doesn't keep; of a metadata table also what no savepoint needs.
 
         Hudi's restores need a base file of the metadata table that is as old as the savepoint, and fail without one
         (HoodieBackedTableMetadataWriter.update). Its own cleans delete that.
         """
-        restorable = restorable_instants(target) if target.is_metadata else ()
-        plan = plan_clean(target.meta, timeline, CleanOptions.of(target.options), restorable)
+        restorable = restorable_instants(snapshot) if snapshot.is_metadata else ()
+        plan = plan_clean(snapshot, CleanOptions.of(snapshot.options), restorable)
         return None if plan is None else encode_clean_plan(plan)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ServiceRun:
@@ -92,7 +99,8 @@ class Clean(PlannedService):
         meta, requested = target.meta, lease.instant
         began_ms, path = meta.context.clock.now_ms(), meta.store.path(requested, State.REQUESTED)
         plan, names = _planned(meta, requested)
-        used = names_in_use(meta, lease.timeline, names)
+        snapshot = target.at(lease.timeline)
+        used = names_in_use(snapshot, names)
         for name in (name for each in names.values() for name in each if name in used):
             raise CorruptError(
                 f"the clean names {name!r}, which {used[name]} needs; nothing was deleted. Delete the file of the "
@@ -101,7 +109,38 @@ class Clean(PlannedService):
                 path=path,
             )
         parallelism = target.options[CleanOptions.parallelism]
-        return _Run(target, requested.requested, lease.timeline, plan, names, began_ms, parallelism)
+        return _Run(snapshot, requested.requested, plan, names, began_ms, parallelism)
+
+
+def clean_backlog(snapshot: TargetSnapshot) -> Backlog:
+    """Return how many commits a clean could pass since the last one; it is blocked by a pending clean or write.
+
+    A clean passes the commits before the earliest one that stays readable, which a pending instant holds back. Slices
+    that savepoints keep don't block it.
+
+    Args:
+        snapshot: the table; a metadata table has no backlog, since its cleans follow its compactions.
+
+    Raises:
+        CorruptError: the last clean can't be read.
+    """
+    if snapshot.is_metadata:
+        return 0, None
+    timeline, options = snapshot.timeline, CleanOptions.of(snapshot.options)
+    last = last_clean(snapshot)
+    pending = min((each.requested for each in timeline.of(Action.CLEAN, *_PENDING)), default=None)
+    if options.policy == CleanPolicy.VERSIONS:
+        cleaned = last.get("lastCompletedCommitTimestamp") or ""
+        return sum(each.requested > cleaned for each in timeline.commits), pending
+    settled = replace(timeline, instants=tuple(each for each in timeline.instants if each.is_completed))
+    wanted = earliest_to_retain(snapshot.at(settled), options)
+    if wanted is None:
+        return 0, None
+    reached = earliest_to_retain(snapshot, options)
+    if pending is None and (reached is None or reached.requested < wanted.requested):
+        pending = oldest_write(timeline)
+    before = last.get("earliestCommitToRetain") or ""
+    return sum(before <= each.requested < wanted.requested for each in timeline.commits), pending
 
 
 def has_deleted(meta: MetaClient, clean: Instant) -> bool:
@@ -156,18 +195,16 @@ class _Run(PlainRun):
     """One run of a plan.
 
     Attributes:
-        target: the table.
+        snapshot: the table, as the run began with it.
         instant: requested time of the clean.
-        timeline: the table's, as the run began with it.
         plan: the plan.
         names: the names of its files, by partition path.
         began_ms: when the run began, in milliseconds since the epoch.
         parallelism: number of jobs at most.
     """
 
-    target: ServiceTarget
+    snapshot: TargetSnapshot
     instant: str
-    timeline: Timeline
     plan: CleanPlan
     names: dict[str, tuple[str, ...]]
     began_ms: int
@@ -199,5 +236,5 @@ class _Run(PlainRun):
 
     def content(self) -> bytes:
         """Return the content of the completed clean."""
-        took = self.target.meta.context.clock.now_ms() - self.began_ms
+        took = self.snapshot.meta.context.clock.now_ms() - self.began_ms
         return encode_clean_metadata(self.plan, self.instant, took)

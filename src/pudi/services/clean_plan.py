@@ -12,7 +12,7 @@ from datetime import timedelta
 from posixpath import basename
 from typing import Any
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
@@ -38,21 +38,21 @@ _FILTERED = "pudi.partition.filter"
 """Extra metadata of a clean of some partitions: the next one must look at all. Hudi's look only at later writes."""
 
 
-def last_clean(meta: MetaClient, timeline: Timeline) -> dict[str, Any]:
+def last_clean(snapshot: TableSnapshot) -> dict[str, Any]:
     """Return the metadata of the last completed clean; empty if there is none."""
-    cleans = timeline.of(Action.CLEAN)
-    return meta.store.decoded(cleans[-1]) if cleans else {}
+    cleans = snapshot.timeline.of(Action.CLEAN)
+    return snapshot.meta.store.decoded(cleans[-1]) if cleans else {}
 
 
-def is_due(meta: MetaClient, timeline: Timeline, options: CleanOptions) -> bool:
+def is_due(snapshot: TableSnapshot, options: CleanOptions) -> bool:
     """Return whether enough commits completed since the last clean, and not all of them stay readable.
 
     Source: CleanPlanActionExecutor.needsCleaning.
     """
-    if options.policy != CleanPolicy.VERSIONS and earliest_to_retain(meta, timeline, options) is None:
+    if options.policy != CleanPolicy.VERSIONS and earliest_to_retain(snapshot, options) is None:
         return False
-    cleaned = last_clean(meta, timeline).get("lastCompletedCommitTimestamp") or ""
-    return sum(instant.requested > cleaned for instant in timeline.commits) >= options.trigger_commits
+    cleaned = last_clean(snapshot).get("lastCompletedCommitTimestamp") or ""
+    return sum(instant.requested > cleaned for instant in snapshot.timeline.commits) >= options.trigger_commits
 
 
 def is_due_on_metadata(timeline: Timeline) -> bool:
@@ -73,14 +73,11 @@ def is_due_on_metadata(timeline: Timeline) -> bool:
     return sum(each.is_completed and timeline.order(each) > compactions[0] for each in timeline.instants) >= _PAUSE
 
 
-def plan_clean(
-    meta: MetaClient, timeline: Timeline, options: CleanOptions, restorable: Iterable[str] = ()
-) -> CleanPlan | None:
+def plan_clean(snapshot: TableSnapshot, options: CleanOptions, restorable: Iterable[str] = ()) -> CleanPlan | None:
     """Plan a clean, under the table's lock.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         options: what stays.
         restorable: instants to which the table must stay restorable, though it has no savepoint of them: those of a
             data table's savepoints, if this is its metadata table.
@@ -91,43 +88,42 @@ def plan_clean(
     Raises:
         CorruptError: a savepoint, a pending compaction or the last clean can't be read.
     """
-    kept = Kept.of(meta, timeline, options)
-    if kept is None:
+    rules = RetentionRules.of(snapshot, options)
+    if rules is None:
         return None
-    kept = replace(kept, restorable=tuple(restorable))
-    retained, savepoints = kept.retained, kept.savepoints
-    view = meta.view(timeline, sizes=False)
+    rules = replace(rules, restorable=tuple(restorable))
+    retained, savepoints = rules.retained, rules.savepoints
+    view = snapshot.view(sizes=False)
     doomed: dict[str, tuple[str, ...]] = {}
-    partitions = _partitions(meta, timeline, options, retained, savepoints)
+    partitions = _partitions(snapshot, rules)
     for group in view.groups_of(partitions):
         replaced_at = view.replaced.get(group.id)
-        files = [f"{meta.storage.root}/{path}" for each in kept.unneeded(group, replaced_at) for path in each.files]
+        files = [f"{snapshot.table}/{path}" for each in rules.unneeded(group, replaced_at) for path in each.files]
         if files:
             doomed[group.partition] = (*doomed.get(group.partition, ()), *files)
-    if not doomed and not _is_worth_noting(meta, timeline, options, retained):
+    if not doomed and not _is_worth_noting(snapshot, options, retained):
         return None
-    extra = {_SAVEPOINTS: ",".join(sorted(savepoints))} if savepoints and meta.config.partition_fields else {}
+    extra = {_SAVEPOINTS: ",".join(sorted(savepoints))} if savepoints and snapshot.config.partition_fields else {}
     if options.partitions or options.regex:
         extra[_FILTERED] = "true"
     if not doomed:
-        retained = _not_before(meta, timeline, retained)
+        retained = _not_before(snapshot, retained)
     return CleanPlan(
         None if retained is None else (retained.requested, retained.action.value),
-        timeline.commits[-1].requested,
+        snapshot.timeline.commits[-1].requested,
         doomed,
         options.policy,
         extra,
     )
 
 
-def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]) -> dict[str, str]:
+def names_in_use(snapshot: TableSnapshot, partitions: Iterable[str]) -> dict[str, str]:
     """Return what no clean may delete: names of files in the newest slices of some partitions, and in savepoints.
 
     Change data of the newest slices is not among them: hard deletions delete it, and no state of the table needs it.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         partitions: partition paths.
 
     Returns:
@@ -136,12 +132,12 @@ def names_in_use(meta: MetaClient, timeline: Timeline, partitions: Iterable[str]
     Raises:
         CorruptError: a savepoint can't be read.
     """
-    view = meta.view(timeline, sizes=False)
+    view = snapshot.view(sizes=False)
     groups = view.groups_of(partitions)
     newest = [each.slices[0] for each in groups if each.id not in view.replaced]
     paths = (path for each in newest for path in each.files if not path.endswith(CDC_SUFFIX))
     found = {basename(path): "the newest slice of its file group" for path in paths}
-    for requested, names in savepointed_names(meta, timeline).items():
+    for requested, names in savepointed_names(snapshot).items():
         found |= dict.fromkeys(names, f"savepoint {requested}")
     return found
 
@@ -189,8 +185,8 @@ def _begin(file_slice: SliceFiles) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Slices of file groups that a clean keeps.
+class RetentionRules:
+    """Rules by which a clean keeps slices of file groups.
 
     Attributes:
         options: the policy.
@@ -211,7 +207,7 @@ class Kept:
         object.__setattr__(self, "_savepointed", frozenset().union(*self.savepoints.values()))
 
     @classmethod
-    def of(cls, meta: MetaClient, timeline: Timeline, options: CleanOptions) -> Kept | None:
+    def of(cls, snapshot: TableSnapshot, options: CleanOptions) -> RetentionRules | None:
         """Return what a clean of the table keeps now; None if it keeps everything.
 
         Raises:
@@ -219,11 +215,11 @@ class Kept:
         """
         retained = None
         if options.policy != CleanPolicy.VERSIONS:
-            retained = earliest_to_retain(meta, timeline, options)
+            retained = earliest_to_retain(snapshot, options)
             if retained is None:
                 return None
-            retained = _capped(meta, timeline, options, retained)
-        return cls(options, retained, savepointed_names(meta, timeline), pending_slices(meta, timeline))
+            retained = _capped(snapshot, options, retained)
+        return cls(options, retained, savepointed_names(snapshot), pending_slices(snapshot))
 
     def unneeded(self, group: FileGroup, replaced_at: str | None) -> Iterator[SliceFiles]:
         """Return the slices of a file group to delete.
@@ -252,20 +248,17 @@ class Kept:
         return [each for each in earlier[1:] if each is not newest and (since is None or each.instant < since)]
 
 
-def earliest_to_retain(
-    meta: MetaClient, timeline: Timeline, options: CleanOptions, now_ms: int | None = None
-) -> Instant | None:
+def earliest_to_retain(snapshot: TableSnapshot, options: CleanOptions, now_ms: int | None = None) -> Instant | None:
     """Return the earliest commit whose state of the table stays readable; None if all do.
 
     It's never later than a pending instant, whose plan may name the slices of its time. Hudi lacks that by hours.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         options: a policy by commits or hours.
         now_ms: the moment from which hours count back, in milliseconds since the epoch; None for now.
     """
-    commits = timeline.commits
+    commits, meta = snapshot.timeline.commits, snapshot.meta
     if options.policy == CleanPolicy.COMMITS:
         first = commits[-options.commits_retained] if len(commits) > options.commits_retained else None
     else:
@@ -275,65 +268,60 @@ def earliest_to_retain(
         first = next((each for each in commits if each.requested >= bound), commits[-1] if commits else None)
     if first is None:
         return None
-    writes = (i.requested for i in timeline.pending if i.action not in {Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
-    pending = min(writes, default=None)
+    beside = {Action.CLEAN, Action.ROLLBACK, Action.INDEXING}
+    pending = min((i.requested for i in snapshot.timeline.pending if i.action not in beside), default=None)
     if pending is None or first.requested <= pending:
         return first
     return max((each for each in commits if each.requested < pending), key=lambda i: i.requested, default=None)
 
 
-def _capped(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant) -> Instant:
+def _capped(snapshot: TableSnapshot, options: CleanOptions, retained: Instant) -> Instant:
     """Return an earlier commit if one clean would go ahead too far (CleanerUtils.capCommitsToClean)."""
     if options.max_commits == CleanOptions.max_commits.default:
         return retained
-    before = last_clean(meta, timeline).get("earliestCommitToRetain")
-    free = [each for each in timeline.commits if before and before <= each.requested < retained.requested]
+    before = last_clean(snapshot).get("earliestCommitToRetain")
+    free = [each for each in snapshot.timeline.commits if before and before <= each.requested < retained.requested]
     return free[options.max_commits] if len(free) > options.max_commits else retained
 
 
-def _is_worth_noting(meta: MetaClient, timeline: Timeline, options: CleanOptions, retained: Instant | None) -> bool:
+def _is_worth_noting(snapshot: TableSnapshot, options: CleanOptions, retained: Instant | None) -> bool:
     """Return whether a clean without files is due: later cleans needn't look at what this one has looked at."""
     if retained is None or not options.incremental or options.empty_interval_hours <= 0:
         return False
-    cleans = timeline.of(Action.CLEAN)
+    cleans, meta = snapshot.timeline.of(Action.CLEAN), snapshot.meta
     if not cleans:
         return True
     age_ms = meta.context.clock.now_ms() - instant_to_millis(cleans[-1].requested, meta.config.timezone)
     return age_ms > timedelta(hours=options.empty_interval_hours) // timedelta(milliseconds=1)
 
 
-def _not_before(meta: MetaClient, timeline: Timeline, retained: Instant | None) -> Instant | None:
+def _not_before(snapshot: TableSnapshot, retained: Instant | None) -> Instant | None:
     """Return what a clean without files retains: never more than the clean before it, whose files are gone."""
-    before = last_clean(meta, timeline).get("earliestCommitToRetain") or ""
+    before = last_clean(snapshot).get("earliestCommitToRetain") or ""
     if retained is None or retained.requested >= before:
         return retained
     return replace(retained, requested=before)
 
 
-def _partitions(
-    meta: MetaClient,
-    timeline: Timeline,
-    options: CleanOptions,
-    retained: Instant | None,
-    savepoints: Mapping[str, object],
-) -> list[str]:
+def _partitions(snapshot: TableSnapshot, rules: RetentionRules) -> list[str]:
     """Return the partitions to look at: by the commits since the last clean, if that is enough."""
-    last = last_clean(meta, timeline)
+    timeline, options, retained = snapshot.timeline, rules.options, rules.retained
+    last = last_clean(snapshot)
     before = last.get("earliestCommitToRetain") or ""
     extra = last.get("extraMetadata") or {}
     listed = extra.get(_SAVEPOINTS) or ""
-    ended = {each for each in listed.split(",") if each} - savepoints.keys()
+    ended = {each for each in listed.split(",") if each} - rules.savepoints.keys()
     start = timeline.start
     whole = not options.incremental or _FILTERED in extra or bool(ended) or not before
     if retained is None or whole or start is None or before < start:
-        known = meta.listing(timeline).partitions()
+        known = snapshot.listing().partitions()
         if options.partitions:
             return [each for each in known if each in options.partitions]
         return [each for each in known if re.fullmatch(options.regex, each)] if options.regex else list(known)
     found: set[str] = set()
     for instant in timeline.commits:
         if before <= instant.requested < retained.requested:
-            written = meta.store.read_commit_metadata(instant)
+            written = snapshot.meta.store.read_commit_metadata(instant)
             found |= written.partitions
     return sorted(found)
 
@@ -359,7 +347,7 @@ def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperat
     return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
 
 
-def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[FileGroupId, tuple[str, str, str]]:
+def pending_slices(snapshot: TableSnapshot) -> dict[FileGroupId, tuple[str, str, str]]:
     """Return the slices that pending compactions, log compactions and clusterings read, by file group.
 
     Hudi protects those of clusterings only by the time of the earliest pending instant, and not by hours or versions.
@@ -369,9 +357,9 @@ def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[FileGroupId, tu
     """
     found: dict[FileGroupId, tuple[str, str, str]] = {}
     for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
-        for instant in timeline.of(action, *_PENDING):
+        for instant in snapshot.timeline.of(action, *_PENDING):
             try:
-                operations = _operations(meta, instant)
+                operations = _operations(snapshot.meta, instant)
             except NotFoundError:  # it completed, or was aborted, since the timeline was loaded
                 continue
             for operation in operations:
@@ -382,13 +370,13 @@ def pending_slices(meta: MetaClient, timeline: Timeline) -> dict[FileGroupId, tu
     return found
 
 
-def savepointed_names(meta: MetaClient, timeline: Timeline) -> dict[str, frozenset[str]]:
+def savepointed_names(snapshot: TableSnapshot) -> dict[str, frozenset[str]]:
     """Return the names of the files that each savepoint keeps, by requested time of its commit.
 
     Raises:
         CorruptError: a savepoint can't be read.
     """
-    return {instant.requested: _names_in(meta, instant) for instant in timeline.of(Action.SAVEPOINT)}
+    return {instant.requested: _names_in(snapshot.meta, instant) for instant in snapshot.timeline.of(Action.SAVEPOINT)}
 
 
 NEWEST, POLICY, PLAN, SAVEPOINT = "newest", "policy", "pending plan", "savepoint"
@@ -415,26 +403,26 @@ class SliceHolders:
     """Reasons to keep the file slices of a table.
 
     Attributes:
-        kept: what a clean keeps now; None if that is everything.
+        rules: what a clean keeps now; None if that is everything.
         savepoints: names of the files that savepoints keep, by requested time of their commits.
         pending: what pending plans read, see `pending_slices`.
     """
 
-    kept: Kept | None
+    rules: RetentionRules | None
     savepoints: Mapping[str, frozenset[str]]
     pending: Mapping[FileGroupId, tuple[str, str, str]]
 
     @classmethod
-    def of(cls, meta: MetaClient, timeline: Timeline, options: CleanOptions) -> SliceHolders:
+    def of(cls, snapshot: TableSnapshot, options: CleanOptions) -> SliceHolders:
         """Return what holds the slices of a table.
 
         Raises:
             CorruptError: a savepoint or a pending plan can't be read.
         """
-        kept = Kept.of(meta, timeline, options)
-        if kept is not None:
-            return cls(kept, kept.savepoints, kept.pending)
-        return cls(None, savepointed_names(meta, timeline), pending_slices(meta, timeline))
+        rules = RetentionRules.of(snapshot, options)
+        if rules is not None:
+            return cls(rules, rules.savepoints, rules.pending)
+        return cls(None, savepointed_names(snapshot), pending_slices(snapshot))
 
     def of_slices(self, group: FileGroup, replaced_at: str | None) -> Iterator[tuple[SliceFiles, tuple[Holder, ...]]]:
         """Return the slices of a file group, the newest first, each with what holds it.
@@ -445,9 +433,9 @@ class SliceHolders:
             group: the file group.
             replaced_at: requested time of the replacecommit that took it out of the table; None if it's in the table.
         """
-        kept = self.kept
-        old = () if kept is None else kept.old(group, replaced_at)
-        old_without_plans = () if kept is None else replace(kept, pending={}).old(group, replaced_at)
+        rules = self.rules
+        old = () if rules is None else rules.old(group, replaced_at)
+        old_without_plans = () if rules is None else replace(rules, pending={}).old(group, replaced_at)
         plan = self.pending.get(group.id) if replaced_at is None else None
         for number, file_slice in enumerate(group.slices):
             found = []
@@ -462,11 +450,11 @@ class SliceHolders:
             yield file_slice, (*found, *self._savepoints(file_slice, group, replaced_at))
 
     def _policy(self) -> Holder:
-        if self.kept is None:
+        if self.rules is None:
             return Holder(POLICY, "the policy retains all commits that there are")
-        if self.kept.retained is None:
-            return Holder(POLICY, f"the policy retains {self.kept.options.versions_retained} slices of a file group")
-        first = self.kept.retained.requested
+        if self.rules.retained is None:
+            return Holder(POLICY, f"the policy retains {self.rules.options.versions_retained} slices of a file group")
+        first = self.rules.retained.requested
         return Holder(POLICY, f"the policy retains the commits from {first} on", first)
 
     def _savepoints(self, file_slice: SliceFiles, group: FileGroup, replaced_at: str | None) -> Iterator[Holder]:

@@ -51,12 +51,12 @@ from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Merging
 from pudi.plan.curves import check_sortable
-from pudi.schema import TableSchema, avro_to_arrow
+from pudi.schema import avro_to_arrow
 from pudi.services.clustering_plan import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.services.failures import groups_aside
 from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
 from pudi.services.service import Inline, Need, PlannedService, TableService, WritingRun
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileJob
 from pudi.task.cluster import ClusterTask, RecordOrder
 from pudi.task.compact import CompactSpec, sizes_of
@@ -102,57 +102,58 @@ class Clustering(PlannedService):
 
     def prepare(self, target: ServiceTarget) -> None:
         """Check the columns to order by, and that the strategies are for the table's index."""
-        meta, timeline = target.meta, target.load_timeline()
-        columns = writable_schema(meta.schema_json(timeline), meta.storage.root)
+        snapshot = target.load()
+        columns = writable_schema(snapshot.schema.avro, snapshot.table)
         for name in ClusteringOptions.of(target.options).columns:
             if name not in columns.names:
                 raise SchemaError(
                     f"there is no column {name!r} to order records by: the table has {', '.join(columns.names)}",
-                    table=meta.storage.root,
+                    table=snapshot.table,
                 )
             check_sortable(columns.field(name))
-        check_strategies(target, timeline)
+        check_strategies(snapshot)
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Decide by the number of commits since the last clustering."""
-        store = target.meta.store
+        store = snapshot.meta.store
         return is_clustering_due(
-            timeline,
-            ClusteringOptions.of(target.options),
+            snapshot.timeline,
+            ClusteringOptions.of(snapshot.options),
             lambda instant: store.read_commit_metadata(instant).operation_type == OPERATION,
         )
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by the number of commits, if options ask for clustering; None in a metadata table."""
-        if target.is_metadata:
+        if snapshot.is_metadata:
             return None
-        if self.inline(target) is Inline.NOTHING:
+        if self.inline(snapshot.target) is Inline.NOTHING:
             return Need(False, f"runs by Table.cluster(), or with {ClusteringOptions.inline}=true")
-        return TableService.need(self, target, timeline)
+        return TableService.need(self, snapshot)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the small files, or the buckets, of the chosen partitions, except those under another plan."""
-        meta, options = target.meta, ClusteringOptions.of(target.options)
-        partitions = chosen_partitions(meta.listing(timeline).partitions(), options, _hour(meta))
-        slices = meta.view(timeline).slices_of(partitions)
-        buckets = consistent_buckets(target, timeline)
+        meta, options = snapshot.meta, ClusteringOptions.of(snapshot.options)
+        partitions = chosen_partitions(snapshot.listing().partitions(), options, _hour(meta))
+        slices = snapshot.view().slices_of(partitions)
+        buckets = consistent_buckets(snapshot)
         if buckets is not None:
-            plan = plan_buckets(target, timeline, buckets, slices)
+            plan = plan_buckets(snapshot, buckets, slices)
         else:
-            busy = busy_groups(meta.store, timeline, log_compactions=True) | groups_aside(meta.storage, self.name)
-            is_new = _unclustered(meta, timeline) if target.options.explicit(ClusteringOptions.single_group) else None
-            most = target.write_options.max_file_size
+            busy = busy_groups(meta.store, snapshot.timeline, log_compactions=True)
+            busy |= groups_aside(meta.storage, self.name)
+            is_new = _unclustered(snapshot) if snapshot.options.explicit(ClusteringOptions.single_group) else None
+            most = snapshot.write_options.max_file_size
             plan = plan_clustering(slices, options, busy=busy, max_file_size=most, is_new=is_new)
-        return encode_clustering_plan(plan, meta.storage.root) if plan.groups else None
+        return encode_clustering_plan(plan, snapshot.table) if plan.groups else None
 
-    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """While writes to buckets of consistent hashing are pending, as in Hudi: they would go to the old ones."""
-        pending = timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
-        return bool(pending) and consistent_buckets(target, timeline) is not None
+        pending = snapshot.timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+        return bool(pending) and consistent_buckets(snapshot) is not None
 
-    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+    def is_obsolete(self, snapshot: TargetSnapshot, instant: Instant) -> bool:
         """Whether another writer ignored the plan: its slices are no longer the latest ones."""
-        return bool(_outdated(target.meta, timeline, _read_plan(target.meta, instant)))
+        return bool(_outdated(snapshot, _read_plan(snapshot.meta, instant)))
 
     def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return the file groups that the plan replaces."""
@@ -164,7 +165,7 @@ class Clustering(PlannedService):
         Raises:
             NotSupportedError: a plan that Hudi runs by another strategy than sorting.
         """
-        timeline = lease.timeline
+        snapshot = target.at(lease.timeline)
         plan = _read_plan(target.meta, lease.instant)
         if plan.execution not in ClusteringOptions.execution_class.choices:
             raise NotSupportedError(
@@ -172,8 +173,8 @@ class Clustering(PlannedService):
                 table=target.meta.storage.root,
                 instant=lease.instant.requested,
             )
-        resized = ResizedBuckets.of(target.meta, lease.instant, plan, consistent_buckets(target, timeline))
-        return ClusteringRun(target, lease, timeline, plan, resized)
+        resized = ResizedBuckets.of(target.meta, lease.instant, plan, consistent_buckets(snapshot))
+        return ClusteringRun(snapshot, lease, plan, resized)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +182,14 @@ class ClusteringRun(WritingRun):
     """One run of a plan.
 
     Attributes:
-        target: the table.
+        snapshot: the table.
         lease: the lease of its instant.
-        timeline: the table's timeline.
         plan: the groups.
         resized: the buckets as the plan changes them; None in a table without consistent hashing.
     """
 
-    target: ServiceTarget
+    snapshot: TargetSnapshot
     lease: ServiceLease
-    timeline: Timeline
     plan: ClusteringPlan
     resized: ResizedBuckets | None = None
 
@@ -201,8 +200,8 @@ class ClusteringRun(WritingRun):
 
     def jobs(self) -> Sequence[FileJob]:
         """One job for each group, or several if there are few groups."""
-        meta = self.target.meta
-        sizes = iter(sizes_of(meta.store, self.timeline, self.plan.slices))
+        meta = self.snapshot.meta
+        sizes = iter(sizes_of(meta.store, self.snapshot.timeline, self.plan.slices))
         spec, order = self._spec(), self._order()
         buckets = None if self.resized is None else self.resized.buckets
         jobs: list[FileJob] = []
@@ -210,7 +209,7 @@ class ClusteringRun(WritingRun):
             stated = {path: size for _ in group.slices for path, size in next(sizes).items()}
             ids = self._file_ids(group)
             parts = min(group.outputs, -(-_LEAST_JOBS // len(self.plan.groups)) if _bytes_of(group) >= _LARGE else 1)
-            memory = max(1, self.target.meta.memory.of_compaction.limit)
+            memory = max(1, meta.memory.of_compaction.limit)
             portions = max(1, -(-_SWELLS * _bytes_of(group) // memory))
             for part in range(parts):
                 first, end = group.outputs * part // parts, group.outputs * (part + 1) // parts
@@ -235,41 +234,41 @@ class ClusteringRun(WritingRun):
     def before_commit(self) -> None:
         """Write the new hash rings; they take effect when the instant completes."""
         if self.resized is not None:
-            write_rings(self.target.meta, self.lease.instant.requested, self.resized.buckets, self.resized.partitions)
+            write_rings(self.snapshot.meta, self.lease.instant.requested, self.resized.buckets, self.resized.partitions)
 
     def after_commit(self) -> None:
         """Mark the new hash rings as valid, also after the instant is archived."""
         if self.resized is not None:
-            meta, instant = self.target.meta, self.lease.instant.requested
+            meta, instant = self.snapshot.meta, self.lease.instant.requested
             reconcile_hash_rings(meta, instant, self.resized.buckets, self.resized.partitions)
 
     def check(self, now: Timeline) -> None:
         """Check that the slices are still the latest ones; see `ServiceRun.check`."""
-        changed = _outdated(self.target.meta, now, self.plan)
+        changed = _outdated(self.snapshot.at(now), self.plan)
         if changed:
             partition, file_id = min(changed)
             raise PlanDisplacedError(
                 f"file group {file_id} of partition {partition!r} was written to, or rolled back, although the "
                 "clustering was pending on it; nothing of the clustering is visible, and its plan will be dropped",
-                table=self.target.meta.storage.root,
+                table=self.snapshot.table,
                 instant=self.lease.instant.requested,
             )
 
-        refuse_older_columns(self.target.meta, self.timeline, now, self.lease.instant)
+        refuse_older_columns(self.snapshot.meta, self.snapshot.timeline, now, self.lease.instant)
         self._yield_to_writes(now)
         start, commits = now.start, {i.requested for i in now.commits}
-        gone = [i.requested for i in self.timeline.commits if i.requested not in commits]
+        gone = [i.requested for i in self.snapshot.timeline.commits if i.requested not in commits]
         undone = [requested for requested in gone if start is None or requested >= start]
         if undone:
             raise ConflictError(
                 f"commit {undone[0]} was rolled back while the clustering read its records; run the plan again",
-                table=self.target.meta.storage.root,
+                table=self.snapshot.table,
                 instant=self.lease.instant.requested,
             )
 
     def _yield_to_writes(self, now: Timeline) -> None:
         """With PreferWriterConflictResolutionStrategy give way to writes that have marked file groups of the plan."""
-        meta, options = self.target.meta, self.target.options
+        meta, options = self.snapshot.meta, self.snapshot.options
         if LockSettings.of(options).resolution != PREFER_WRITER:
             return
         groups = {each.group for each in self.plan.slices}
@@ -287,7 +286,6 @@ class ClusteringRun(WritingRun):
 
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """The commit metadata with the replaced file groups; see `ServiceRun.metadata`."""
-        meta = self.target.meta
         by_partition: dict[str, tuple[WriteStat, ...]] = {}
         for stat in stats:
             partition = stat.partition_path or ""
@@ -295,9 +293,9 @@ class ClusteringRun(WritingRun):
         replaced: dict[str, tuple[str, ...]] = {}
         for each in self.plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
-        seen = self.timeline.until(self.lease.instant.requested)
-        by_id = meta.schema_by_id(seen)
-        extra = {**self.plan.extra_metadata, SCHEMA_KEY: meta.schema_json(seen)}
+        then = self._as_planned
+        by_id = then.schema_by_id
+        extra = {**self.plan.extra_metadata, SCHEMA_KEY: then.schema.avro}
         return CommitMetadata(
             by_partition,
             extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
@@ -305,34 +303,37 @@ class ClusteringRun(WritingRun):
             partition_to_replace_file_ids=replaced,
         )
 
+    @property
+    def _as_planned(self) -> TargetSnapshot:
+        """The table for a reader of the run's instant: readers take files to have the columns of their instant."""
+        return self.snapshot.seeing(self.snapshot.timeline.until(self.lease.instant.requested))
+
     def _order(self) -> RecordOrder:
-        params, options = self.plan.params, ClusteringOptions.of(self.target.options)
+        params, options = self.plan.params, ClusteringOptions.of(self.snapshot.options)
         columns = names_in(params.get(ClusteringOptions.sort_columns.key))
         layout = params.get(ClusteringOptions.layout.key) or options.layout
         return RecordOrder(columns, LayoutStrategy(str(ClusteringOptions.layout.parse(layout))))
 
     def _spec(self) -> CompactSpec:
-        meta, timeline = self.target.meta, self.timeline
-        seen = timeline.until(self.lease.instant.requested)  # readers take files to have the columns of their instant
-        schema = TableSchema(meta.schema_json(seen))
-        merging = merging_of(TableSnapshot(meta, timeline)) or Merging(
+        meta, then = self.snapshot.meta, self._as_planned
+        merging = merging_of(self.snapshot) or Merging(
             MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
         )
         return CompactSpec(
             instant=self.lease.instant.requested,
             run=self.lease.run,
-            schema=schema,
+            schema=then.schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, self.target.write_options, schema.columns.names),
-            history=read_history(TableSnapshot(meta, timeline).seeing(seen)),
-            stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
+            files=file_options(meta, self.snapshot.write_options, then.schema.columns.names),
+            history=read_history(then),
+            stats=indexed_columns(meta, avro_to_arrow(then.schema.avro)),
             layout=meta.store.layout,
         )
 
 
-def _unclustered(meta: MetaClient, timeline: Timeline) -> Callable[[FileSlice], bool]:
+def _unclustered(snapshot: TableSnapshot) -> Callable[[FileSlice], bool]:
     """Return what tells whether a slice has changed since a clustering wrote its base file."""
-    replaced = timeline.of(Action.REPLACECOMMIT)
+    replaced, meta = snapshot.timeline.of(Action.REPLACECOMMIT), snapshot.meta
     clustered = {i.requested for i in replaced if meta.store.read_commit_metadata(i).operation_type == OPERATION}
     return lambda each: each.base is None or bool(each.logs) or each.base.instant not in clustered
 
@@ -342,22 +343,22 @@ def _read_plan(meta: MetaClient, instant: Instant) -> ClusteringPlan:
     return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path)
 
 
-def _outdated(meta: MetaClient, timeline: Timeline, plan: ClusteringPlan) -> set[FileGroupId]:
+def _outdated(snapshot: TableSnapshot, plan: ClusteringPlan) -> set[FileGroupId]:
     """Return the file groups of a plan whose latest slices aren't those that it names."""
     groups = {each.group for each in plan.slices}
-    latest = {s.group: s for s in meta.view(timeline, sizes=False).slices_of_groups(groups)}
-    return {each.group for each in plan.slices if not _is_latest(meta, timeline, each, latest.get(each.group))}
+    latest = {s.group: s for s in snapshot.view(sizes=False).slices_of_groups(groups)}
+    return {each.group for each in plan.slices if not _is_latest(snapshot, each, latest.get(each.group))}
 
 
-def _is_latest(meta: MetaClient, timeline: Timeline, named: CompactionOperation, found: FileSlice | None) -> bool:
+def _is_latest(snapshot: TableSnapshot, named: CompactionOperation, found: FileSlice | None) -> bool:
     """Return whether a slice is the one that a plan names; below version 8 log files of refused writes stay in it."""
     base = None if found is None or found.base is None else found.base.name.name
     if found is None or base != (named.base_file or None):
         return False
     logs = {log.name.name: log for log in found.logs}
     more = [log for name, log in logs.items() if name not in named.log_files]
-    if more and timeline.rules.logs_name_their_slice:
-        stated = stated_sizes(meta.store, timeline, more)
+    if more and snapshot.timeline.rules.logs_name_their_slice:
+        stated = stated_sizes(snapshot.meta.store, snapshot.timeline, more)
         more = [log for log in more if stated.get(log.path) != UNNAMED]
     return not more and logs.keys() >= set(named.log_files)
 

@@ -45,12 +45,11 @@ from pudi.format import (
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
-from pudi.schema import TableSchema, avro_to_arrow
-from pudi.services.backlog import compaction_backlog
+from pudi.schema import avro_to_arrow
 from pudi.services.compaction_plan import is_due, plan_compaction
 from pudi.services.failures import groups_aside
-from pudi.services.service import Inline, Need, PlannedService, WritingRun
-from pudi.services.target import ServiceTarget, free_time
+from pudi.services.service import Backlog, Inline, Need, PlannedService, WritingRun, oldest_write
+from pudi.services.target import ServiceTarget, TargetSnapshot, free_time
 from pudi.task import FileJob
 from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, CompactSpec, CompactTask, sizes_of
 from pudi.task.compact_logs import CompactLogsTask
@@ -101,67 +100,69 @@ class Compaction(PlannedService):
         """Check that the merge rule is known; repair in layout 1, where log blocks of dead writes block plans."""
         if target.is_metadata:
             return
-        timeline = target.load_timeline()
-        assert merging_of(TableSnapshot(target.meta, timeline)) is not None
+        assert merging_of(target.load()) is not None
         if target.meta.store.rules.logs_name_their_slice:
             repair_dead_writes(target.meta, target.write_options)
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Apply the trigger of the options; a metadata table has one plan at a time."""
-        if target.is_metadata and is_any_planned(timeline):
+        if snapshot.is_metadata and is_any_planned(snapshot.timeline):
             return False
-        meta = target.meta
-        clock, zone = meta.context.clock, meta.config.timezone
-        return is_due(timeline, CompactionOptions.of(target.options), lambda: millis_to_instant(clock.now_ms(), zone))
+        clock, zone = snapshot.meta.context.clock, snapshot.config.timezone
+        options = CompactionOptions.of(snapshot.options)
+        return is_due(snapshot.timeline, options, lambda: millis_to_instant(clock.now_ms(), zone))
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by the trigger; None in a copy-on-write table."""
-        if not target.meta.merges_on_read:
+        if not snapshot.meta.merges_on_read:
             return None
+        timeline = snapshot.timeline
         last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
         since = sum(timeline.order(i) > last for i in timeline.of(Action.DELTACOMMIT))
-        options = CompactionOptions.of(target.options)
+        options = CompactionOptions.of(snapshot.options)
         reason = f"{since} deltacommits since the last compaction; the trigger is {options.trigger}"
-        if target.is_metadata and holds_newest(target, timeline):
+        if snapshot.is_metadata and holds_newest(snapshot):
             return Need(False, f"{LEFT_TO_WRITES} ({reason}, {options.max_delta_commits} deltacommits)")
-        due, waits = self.is_due(target, timeline), self.must_wait(target, timeline)
+        due, waits = self.is_due(snapshot), self.must_wait(snapshot)
         behind = since if due or since >= options.max_delta_commits else 0
-        backlog = compaction_backlog(target, timeline, behind, waits=waits) if behind else (0, None)
+        backlog = _backlog(snapshot, behind, waits=waits) if behind else (0, None)
         return Need(due, f"{reason}, {options.max_delta_commits} deltacommits", *backlog)
 
-    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """Below version 8 for pending writes: the plan would lose their log blocks, which go to the current slice."""
-        if target.is_metadata:
-            data, at = target.data.store.load(), self.requested_time(target, timeline)
+        timeline = snapshot.timeline
+        if snapshot.is_metadata:
+            data, at = snapshot.data_timeline, self.requested_time(snapshot)
             passes = at is not None and any(each.requested < at for each in data.pending)
             return passes or may_roll_back(data, timeline)
         return timeline.rules.logs_name_their_slice and is_write_pending(timeline)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the slices that the strategies choose, except those under another plan."""
-        meta, options = target.meta, CompactionOptions.of(target.options)
+        meta, is_metadata = snapshot.meta, snapshot.is_metadata
         plan = plan_compaction(
-            meta.view(timeline, sizes=not target.is_metadata).all_slices(),
-            options,
-            busy=busy_groups(meta.store, timeline, log_compactions=False) | self._aside(target),
-            max_file_size=target.write_options.max_file_size,
-            today=date.min if target.is_metadata else _today(meta),  # its strategy takes all partitions
+            snapshot.view(sizes=not is_metadata).all_slices(),
+            CompactionOptions.of(snapshot.options),
+            busy=busy_groups(meta.store, snapshot.timeline, log_compactions=False) | self._aside(snapshot),
+            max_file_size=snapshot.write_options.max_file_size,
+            today=date.min if is_metadata else _today(meta),  # its strategy takes all partitions
         )
-        return encode_compaction_plan(plan) if plan.operations or target.is_metadata else None
+        return encode_compaction_plan(plan) if plan.operations or is_metadata else None
 
-    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+    def requested_time(self, snapshot: TargetSnapshot) -> str | None:
         """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
-        if not target.is_metadata or not timeline.rules.services_have_suffixes:
+        if not snapshot.is_metadata or not snapshot.timeline.rules.services_have_suffixes:
             return None
-        own = [i.requested for i in timeline.of(Action.DELTACOMMIT) if not i.requested.endswith(_LOGS_SUFFIX, 17)]
-        return free_time(target.meta, timeline, own[-1], _SUFFIX) if own else None
+        deltas = snapshot.timeline.of(Action.DELTACOMMIT)
+        own = [i.requested for i in deltas if not i.requested.endswith(_LOGS_SUFFIX, 17)]
+        return free_time(snapshot, own[-1], _SUFFIX) if own else None
 
     def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return the file groups that the plan merges."""
         return compacted_groups(target.meta.store, instant)
 
-    def _aside(self, target: ServiceTarget) -> set[FileGroupId]:
-        return set() if target.is_metadata else groups_aside(target.meta.storage, self.name)
+    def _aside(self, snapshot: TargetSnapshot) -> set[FileGroupId]:
+        return set() if snapshot.is_metadata else groups_aside(snapshot.meta.storage, self.name)
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
         """See `PlannedService.open`."""
@@ -173,17 +174,15 @@ class CompactionRun(WritingRun):
     """One run of the plan of a compaction or log compaction.
 
     Attributes:
-        target: the table.
+        snapshot: the table.
         lease: the lease of its instant.
-        data: the data table's timeline, loaded before `timeline`.
-        timeline: the table's timeline.
+        data: the data table's timeline, loaded before the one of `snapshot`.
         plan: the slices.
     """
 
-    target: ServiceTarget
+    snapshot: TargetSnapshot
     lease: ServiceLease
     data: Timeline
-    timeline: Timeline
     plan: CompactionPlan
 
     @classmethod
@@ -194,7 +193,7 @@ class CompactionRun(WritingRun):
         say that the files of both were deleted rightly.
         """
         data = target.data.store.load() if target.is_metadata else lease.timeline
-        timeline = target.load_timeline() if target.is_metadata else data
+        snapshot = target.load() if target.is_metadata else target.at(data)
         plan = compaction_plan(target.meta.store, lease.instant)
         if target.is_metadata:
             target.data.reload()
@@ -202,9 +201,9 @@ class CompactionRun(WritingRun):
             there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
             plan = replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in there))
         else:
-            gone = Replacements.of(target.meta.store, timeline).instants
+            gone = Replacements.of(target.meta.store, data).instants
             plan = replace(plan, operations=tuple(each for each in plan.operations if each.group not in gone))
-        return cls(target, lease, data, timeline, plan)
+        return cls(snapshot, lease, data, plan)
 
     @property
     def operations(self) -> Sequence[CompactionOperation]:
@@ -213,28 +212,28 @@ class CompactionRun(WritingRun):
 
     def jobs(self) -> Sequence[FileJob]:
         """One job for each slice."""
-        meta = self.target.meta
-        sizes = sizes_of(meta.store, self.timeline, self.plan.operations)
-        make = self._metadata_job if self.target.is_metadata else self._data_job()
+        snapshot = self.snapshot
+        sizes = sizes_of(snapshot.meta.store, snapshot.timeline, self.plan.operations)
+        make = self._metadata_job if snapshot.is_metadata else self._data_job()
         return [make(n, each, sizes[n]) for n, each in enumerate(self.plan.operations)]
 
     def check(self, now: Timeline) -> None:
         """Check that the inputs still count and that no compaction conflicts; see `ServiceRun.check`."""
-        own, root = self.lease.instant, self.target.meta.storage.root
-        if self.target.is_metadata:
+        own, root, meta = self.lease.instant, self.snapshot.table, self.snapshot.meta
+        if self.snapshot.is_metadata:
             if any(i.requested >= own.requested for i in now.of(Action.COMMIT)):
                 raise PlanDisplacedError(
                     "another process compacted the metadata table meanwhile", table=root, instant=own.requested
                 )
             return
-        refuse_older_columns(self.target.meta, self.timeline, now, own)
-        if own.action is Action.LOGCOMPACTION and is_compacted_after(self.target.meta, now, own):
+        refuse_older_columns(meta, self.snapshot.timeline, now, own)
+        if own.action is Action.LOGCOMPACTION and is_compacted_after(self.snapshot.at(now), own):
             raise PlanDisplacedError(
                 "a compaction was planned meanwhile, which merges the same log files",
                 table=root,
                 instant=own.requested,
             )
-        replaced = Replacements.of(self.target.meta.store, now).instants
+        replaced = Replacements.of(meta.store, now).instants
         both = [operation.group for operation in self.plan.operations if operation.group in replaced]
         if both:
             partition, file_id = min(both)
@@ -260,13 +259,13 @@ class CompactionRun(WritingRun):
         for stat in stats:
             partition = stat.partition_path or ""
             by_partition[partition] = (*by_partition.get(partition, ()), stat)
-        action, meta = self.lease.instant.action, self.target.meta
+        action = self.lease.instant.action
         operation = OPERATIONS[action]
-        if self.target.is_metadata:
+        if self.snapshot.is_metadata:
             return replace(metadata_deltacommit(by_partition, operation), compacted=action is Action.COMPACTION)
-        seen = self.timeline.until(self.lease.instant.requested)
-        by_id = meta.schema_by_id(seen)
-        extra = {**self.plan.extra_metadata, SCHEMA_KEY: meta.schema_json(seen)}
+        then = self._as_planned
+        by_id = then.schema_by_id
+        extra = {**self.plan.extra_metadata, SCHEMA_KEY: then.schema.avro}
         return CommitMetadata(
             by_partition,
             compacted=True,
@@ -274,34 +273,51 @@ class CompactionRun(WritingRun):
             operation_type=operation,
         )
 
+    @property
+    def _as_planned(self) -> TargetSnapshot:
+        """The table for a reader of the run's instant: readers take files to have the columns of their instant."""
+        return self.snapshot.seeing(self.snapshot.timeline.until(self.lease.instant.requested))
+
     def _data_job(self) -> Callable[[int, CompactionOperation, Mapping[str, int]], FileJob]:
-        meta, options = self.target.meta, self.target.options
-        merging = merging_of(TableSnapshot(meta, self.timeline))
+        snapshot, meta, then = self.snapshot, self.snapshot.meta, self._as_planned
+        merging, options = merging_of(snapshot), snapshot.write_options
         assert merging is not None
-        seen = self.timeline.until(self.lease.instant.requested)  # readers take files to have their instant's columns
-        schema = TableSchema(meta.schema_json(seen))
         spec = CompactSpec(
             instant=self.lease.instant.requested,
             run=self.lease.run,
-            schema=schema,
+            schema=then.schema,
             merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, self.target.write_options, schema.columns.names),
-            history=read_history(TableSnapshot(meta, self.timeline).seeing(seen)),
-            verify=CompactionOptions.of(options).verify,
-            stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
+            files=file_options(meta, options, then.schema.columns.names),
+            history=read_history(then),
+            verify=CompactionOptions.of(snapshot.options).verify,
+            stats=indexed_columns(meta, avro_to_arrow(then.schema.avro)),
             layout=meta.store.layout,
-            changes=change_logging(meta, self.target.write_options, schema.avro),
+            changes=change_logging(meta, options, then.schema.avro),
         )
         task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
         return lambda number, operation, sizes: task(spec, number, operation, sizes)
 
     def _metadata_job(self, number: int, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileJob:
-        meta, instant = self.target.meta, self.lease.instant
-        scope = scope_of(self.data, self.timeline, meta.store)
+        store, instant = self.snapshot.meta.store, self.lease.instant
+        scope = scope_of(self.data, self.snapshot.timeline, store)
         place = (instant.requested, self.lease.run, number, operation, scope, sizes)
         if instant.action is Action.LOGCOMPACTION:
-            return CompactMetadataLogsTask(*place, layout=meta.store.layout)
+            return CompactMetadataLogsTask(*place, layout=store.layout)
         return CompactMetadataTask(*place)
+
+
+def _backlog(snapshot: TargetSnapshot, waiting: int, *, waits: bool) -> Backlog:
+    """Return the deltacommits since the last compaction; it is blocked by a pending plan, or by pending writes.
+
+    Args:
+        snapshot: the table.
+        waiting: number of these deltacommits.
+        waits: whether a pending write forbids a plan (`Compaction.must_wait`).
+    """
+    plans = [each.requested for each in snapshot.timeline.of(Action.COMPACTION, *_PENDING)]
+    if plans:
+        return waiting, min(plans)
+    return waiting, oldest_write(snapshot.data_timeline) if waits else None
 
 
 def _today(meta: MetaClient) -> date:
@@ -337,18 +353,17 @@ def may_roll_back(data: Timeline, metadata: Timeline) -> bool:
     return any(i.requested in deltas for i in data.pending)
 
 
-def holds_newest(target: ServiceTarget, timeline: Timeline, plan: Instant | None = None) -> bool:
+def holds_newest(snapshot: TargetSnapshot, plan: Instant | None = None) -> bool:
     """Return whether a plan of a metadata table merges the deltacommit of the newest commit of its data table.
 
     Hudi could not roll back that commit any more. So such a plan is left to the next write, which runs it right before
     its own deltacommit.
 
     Args:
-        target: the metadata table.
-        timeline: its timeline.
+        snapshot: the metadata table.
         plan: a pending compaction or log compaction; None for one that would be made now.
     """
-    data = target.data.store.load()
+    data, timeline = snapshot.data_timeline, snapshot.timeline
     if not data.commits:
         return False
     newest = {data.commits[-1].requested, max(data.commits, key=data.done).requested}
@@ -358,8 +373,9 @@ def holds_newest(target: ServiceTarget, timeline: Timeline, plan: Instant | None
     return any(last < time and (plan is None or time < plan.requested) for time in times)
 
 
-def is_compacted_after(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
+def is_compacted_after(snapshot: TableSnapshot, instant: Instant) -> bool:
     """Return whether a compaction, pending or completed, was requested after an instant."""
+    meta, timeline = snapshot.meta, snapshot.timeline
     done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == "COMPACT"]
     return any(i.requested > instant.requested for i in (*timeline.of(Action.COMPACTION, *_PENDING), *done))
 

@@ -8,7 +8,7 @@ from datetime import date
 from itertools import chain
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import TableSnapshot
 from pudi.concurrency import busy_groups
 from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
@@ -18,8 +18,7 @@ from pudi.services.clean import Clean
 from pudi.services.clean_plan import plan_clean, savepointed_names
 from pudi.services.compaction import Compaction
 from pudi.services.compaction_plan import plan_compaction
-from pudi.services.target import ServiceTarget, clean_to
-from pudi.timeline import Timeline
+from pudi.services.target import TargetSnapshot, clean_to
 
 _NO_WRITES = frozenset({Action.CLEAN, Action.ROLLBACK, Action.INDEXING})
 
@@ -34,15 +33,14 @@ class CompactGroups(Compaction):
     def __init__(self, groups: Collection[FileGroupId]) -> None:
         self._groups = frozenset(groups)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan those of the file groups that have log files, except those under another plan."""
-        meta = target.meta
         given: dict[str, Value] = {CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
         plan = plan_compaction(
-            meta.view(timeline).slices_of_groups(self._groups),
-            CompactionOptions.of(replace(target.options, given={**target.options.given, **given})),
-            busy=busy_groups(meta.store, timeline, log_compactions=False),
-            max_file_size=target.write_options.max_file_size,
+            snapshot.view().slices_of_groups(self._groups),
+            CompactionOptions.of(replace(snapshot.options, given={**snapshot.options.given, **given})),
+            busy=busy_groups(snapshot.meta.store, snapshot.timeline, log_compactions=False),
+            max_file_size=snapshot.write_options.max_file_size,
             today=date.min,
         )
         return encode_compaction_plan(plan) if plan.operations else None
@@ -63,11 +61,12 @@ class CleanHistory(Clean):
     def __init__(self, changes: Collection[str] = frozenset()) -> None:
         self._changes = frozenset(changes)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the deletion of all older slices."""
-        options = CleanOptions.of(replace(target.options, given={**target.options.given, **clean_to(1)}))
-        plan = plan_clean(target.meta, timeline, options)
-        changes = self._of_newest(target.meta, timeline)
+        timeline, given = snapshot.timeline, snapshot.options.given
+        options = CleanOptions.of(replace(snapshot.options, given={**given, **clean_to(1)}))
+        plan = plan_clean(snapshot, options)
+        changes = self._of_newest(snapshot)
         if plan is None and not changes:
             return None
         plan = plan or CleanPlan(None, timeline.commits[-1].requested, policy=options.policy)
@@ -75,23 +74,23 @@ class CleanHistory(Clean):
         for partition, paths in changes.items():
             doomed[partition] = (*doomed.get(partition, ()), *paths)
         plan = replace(plan, files=doomed)
-        if not target.is_metadata and all(each.action in _NO_WRITES for each in timeline.pending):
+        if not snapshot.is_metadata and all(each.action in _NO_WRITES for each in timeline.pending):
             newest = timeline.commits[-1]
             plan = replace(plan, retained=(newest.requested, newest.action.value), policy=CleanPolicy.COMMITS.value)
         return encode_clean_plan(plan)
 
-    def _of_newest(self, meta: MetaClient, timeline: Timeline) -> dict[str, tuple[str, ...]]:
+    def _of_newest(self, snapshot: TableSnapshot) -> dict[str, tuple[str, ...]]:
         """Return absolute locations of change data of the newest slices, by partition, but what savepoints keep."""
         if not self._changes:
             return {}
-        saved = frozenset(chain.from_iterable(savepointed_names(meta, timeline).values()))
-        view = meta.view(timeline, sizes=False)
+        saved = frozenset(chain.from_iterable(savepointed_names(snapshot).values()))
+        view = snapshot.view(sizes=False)
         found: dict[str, tuple[str, ...]] = {}
         for group in view.groups_of(sorted({path.rpartition("/")[0] for path in self._changes})):
             newest = group.slices[0].files
             if group.id in view.replaced or saved & {basename(each) for each in newest}:
                 continue
-            paths = tuple(f"{meta.storage.root}/{each}" for each in newest if each in self._changes)
+            paths = tuple(f"{snapshot.table}/{each}" for each in newest if each in self._changes)
             if paths:
                 found[group.partition] = (*found.get(group.partition, ()), *paths)
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions
@@ -24,9 +23,9 @@ from pudi.services.compaction import (
 )
 from pudi.services.compaction_plan import is_log_compaction_due, plan_log_compaction
 from pudi.services.service import Inline, Need, TableService
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task.log_keys import late_logs
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 
 _FIRST_VERSION = 8
 
@@ -54,75 +53,70 @@ class LogCompaction(Compaction):
             )
         super().prepare(target)
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Decide by the number of deltacommits since the last compaction and log compaction."""
-        if target.is_metadata and not (
-            target.options[CompactionOptions.log_inline] and timeline.rules.logs_name_their_commit
-        ):
-            return False
-        if target.is_metadata and is_any_planned(timeline):
-            return False
-        store, options = target.meta.store, CompactionOptions.of(target.options)
+        timeline, options = snapshot.timeline, CompactionOptions.of(snapshot.options)
+        if snapshot.is_metadata:
+            if not (snapshot.options[CompactionOptions.log_inline] and timeline.rules.logs_name_their_commit):
+                return False
+            return not is_any_planned(timeline) and _is_due_on_metadata(snapshot, options.log_blocks_threshold)
+        deltas, store = timeline.of(Action.DELTACOMMIT), snapshot.meta.store
         logs_only = OPERATIONS[self.action]
-        if target.is_metadata:
-            return _is_due_on_metadata(target.meta, timeline, options.log_blocks_threshold)
-        deltas = timeline.of(Action.DELTACOMMIT)
         done = [i.requested for i in deltas if store.read_commit_metadata(i).operation_type == logs_only]
         return is_log_compaction_due(timeline, options, done)
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by the number of deltacommits, if the options ask for log compactions; else None."""
-        if not (target.meta.merges_on_read and target.options[CompactionOptions.log_inline]):
+        if not (snapshot.meta.merges_on_read and snapshot.options[CompactionOptions.log_inline]):
             return None
-        if target.is_metadata and holds_newest(target, timeline):
+        if snapshot.is_metadata and holds_newest(snapshot):
             return Need(False, LEFT_TO_WRITES)
-        return TableService.need(self, target, timeline)
+        return TableService.need(self, snapshot)
 
-    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """Wait for pending writes: the merged blocks, placed as the newest instant, would overtake theirs."""
-        if target.is_metadata:
-            return may_roll_back(target.data.store.load(), timeline)
-        return is_write_pending(timeline)
+        if snapshot.is_metadata:
+            return may_roll_back(snapshot.data_timeline, snapshot.timeline)
+        return is_write_pending(snapshot.timeline)
 
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the slices with many log files or blocks, except those under another plan."""
-        meta = target.meta
-        slices = meta.view(timeline, sizes=not target.is_metadata).all_slices()
-        busy = busy_groups(meta.store, timeline, log_compactions=True) | self._aside(target)
-        if not target.is_metadata:  # their keys must be found in log files that are known to be late
-            busy |= late_logs(meta.store, timeline, slices).keys()
+        store, timeline, is_metadata = snapshot.meta.store, snapshot.timeline, snapshot.is_metadata
+        slices = snapshot.view(sizes=not is_metadata).all_slices()
+        busy = busy_groups(store, timeline, log_compactions=True) | self._aside(snapshot)
+        if not is_metadata:  # their keys must be found in log files that are known to be late
+            busy |= late_logs(store, timeline, slices).keys()
         plan = plan_log_compaction(
             slices,
-            CompactionOptions.of(target.options),
+            CompactionOptions.of(snapshot.options),
             busy=busy,
-            max_file_size=target.write_options.max_file_size,
-            blocks=_log_files if target.is_metadata else _BlockCount(meta, timeline),
+            max_file_size=snapshot.write_options.max_file_size,
+            blocks=_log_files if is_metadata else _BlockCount(snapshot),
         )
         return encode_compaction_plan(plan) if plan.operations else None
 
-    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+    def requested_time(self, snapshot: TargetSnapshot) -> str | None:
         """The time of now."""
         return None
 
-    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+    def is_obsolete(self, snapshot: TargetSnapshot, instant: Instant) -> bool:
         """After a dead run or a later compaction: unlike a compaction's, the plan is then of no use.
 
         Source: BaseHoodieTableServiceClient.logCompact.
         """
-        return instant.state is State.INFLIGHT or is_compacted_after(target.meta, timeline, instant)
+        return instant.state is State.INFLIGHT or is_compacted_after(snapshot, instant)
 
 
 @dataclass(frozen=True, slots=True)
 class _BlockCount:
     """Counts the log blocks of a slice by reading them; 0 if some are partial updates."""
 
-    meta: MetaClient
-    timeline: Timeline
+    snapshot: TableSnapshot
 
     def __call__(self, file_slice: FileSlice) -> int:
-        merging = merging_of(TableSnapshot(self.meta, self.timeline))
+        merging = merging_of(self.snapshot)
         assert merging is not None
-        blocks = read_log_blocks(self.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
+        blocks = read_log_blocks(self.snapshot.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
         return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 
@@ -130,11 +124,12 @@ def _log_files(file_slice: FileSlice) -> int:
     return len(file_slice.logs)
 
 
-def _is_due_on_metadata(mdt: MetaClient, timeline: Timeline, least: int) -> bool:
+def _is_due_on_metadata(snapshot: TableSnapshot, least: int) -> bool:
     """Return whether enough deltacommits follow the last compaction, and none of the newest is a log compaction."""
+    timeline, store = snapshot.timeline, snapshot.meta.store
     last = max((i.requested for i in timeline.of(Action.COMMIT)), default="")
     deltas = [i for i in timeline.of(Action.DELTACOMMIT) if timeline.order(i) > last]
     if len(deltas) < least:
         return False
     newest = sorted(deltas, key=timeline.order)[-least:]
-    return all(mdt.store.read_commit_metadata(i).operation_type != OPERATIONS[Action.LOGCOMPACTION] for i in newest)
+    return all(store.read_commit_metadata(i).operation_type != OPERATIONS[Action.LOGCOMPACTION] for i in newest)

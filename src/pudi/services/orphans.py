@@ -92,20 +92,19 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     beats = {basename(info.path) for info in meta.storage.list_dir(HEARTBEAT_DIR)[0]}
     backup = any(info.path == PROPERTIES_BACKUP for info in meta.storage.list_dir(HOODIE_DIR)[0])
     meta.reload()
-    timeline = meta.store.load()
+    snapshot = TableSnapshot.load(meta)
+    timeline = snapshot.timeline
     pending = {instant.requested for instant in timeline.pending}
     config = meta.config
     known = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     whole = not known and bool(below)
-    data_files = (
-        [] if timeline.start is None and meta.store.has_history() else unknown_data_files(meta, folders, timeline)
-    )
+    data_files = [] if timeline.start is None and meta.store.has_history() else unknown_data_files(snapshot, folders)
     if data_files:  # if the instant had completed, these files are all that is left of it
-        lost = {each.requested for each in find_lost(TableSnapshot(meta, timeline), timeline.commits)}
+        lost = {each.requested for each in find_lost(snapshot, timeline.commits)}
         data_files = [(path, instant) for path, instant in data_files if instant not in lost]
     return Orphans(
         tuple(path for path, _ in data_files),
-        tuple(sorted(unnamed_files(folders, NamedFiles(meta.store, timeline), _listed(meta, timeline)))),
+        tuple(sorted(unnamed_files(folders, NamedFiles(meta.store, timeline), _listed(snapshot)))),
         tuple(sorted(temporary - {CLAIMS_DIR, *map(marker_dir, pending | beats)})),
         (METADATA_DIR,) if whole else tuple(f"{METADATA_DIR}/{n}" for n in sorted(below) if n not in known),
         backup,
@@ -113,12 +112,12 @@ def find_orphans(meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]] | N
     )
 
 
-def _listed(meta: MetaClient, timeline: Timeline) -> Mapping[str, Sequence[FileInfo]] | None:
+def _listed(snapshot: TableSnapshot) -> Mapping[str, Sequence[FileInfo]] | None:
     """Return the files that the metadata table lists, by partition path; None where there is none to be read."""
-    if FILES not in meta.config.metadata_partitions:
+    if FILES not in snapshot.config.metadata_partitions:
         return None
     try:
-        return files_listed(meta.metadata_table(timeline))
+        return files_listed(snapshot.metadata_table())
     except UNREADABLE:
         return None
 
@@ -129,27 +128,24 @@ def _filled(meta: MetaClient, folder: str) -> list[str]:
     return [name for name in found if any(True for _ in meta.storage.list(f"{folder}/{name}"))]
 
 
-def unknown_data_files(
-    meta: MetaClient, folders: Mapping[str, Sequence[FileInfo]], timeline: Timeline
-) -> list[tuple[str, str]]:
+def unknown_data_files(snapshot: TableSnapshot, folders: Mapping[str, Sequence[FileInfo]]) -> list[tuple[str, str]]:
     """Return data files, with their instants, that are neither on the timeline nor archived.
 
     Those older than the timeline's oldest commit may be of archived instants that the archive has dropped. Newer ones
     were archived beside a savepoint. Below version 8 the name of a log file has its base file's instant.
 
     Args:
-        meta: the table.
+        snapshot: the table.
         folders: the data files by partition path.
-        timeline: the table's timeline.
 
     Raises:
         CorruptError: the archive can't be read.
     """
-    known = {instant.requested for instant in timeline.instants}
-    found = [each for each in _newer_files(folders, timeline) if each[1] not in known]
+    known = {instant.requested for instant in snapshot.timeline.instants}
+    found = [each for each in _newer_files(folders, snapshot.timeline) if each[1] not in known]
     if not found:
         return []
-    archived = {instant.requested for instant in meta.store.archived(min(instant for _, instant in found))}
+    archived = {instant.requested for instant in snapshot.meta.store.archived(min(instant for _, instant in found))}
     return [each for each in found if each[1] not in archived]
 
 

@@ -34,9 +34,8 @@ from pudi.indexes.kind import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.plan import Operation
 from pudi.services.service import DirectService, Inline, Need
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import Engine
-from pudi.timeline import Timeline
 
 _SHOWN = 5
 """Number of partitions that a reason names."""
@@ -65,16 +64,16 @@ class PartitionTtl(DirectService):
         runs = not target.is_metadata and target.options[TtlOptions.inline]
         return Inline.RUN if runs else Inline.NOTHING
 
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """If the days of a partition are over."""
-        return bool(expired_partitions(target, timeline).due)
+        return bool(expired_partitions(snapshot).due)
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return the need by the options, if they state how long partitions stay."""
-        options = TtlOptions.of(target.options)
-        if target.is_metadata or options.days <= 0 or not target.meta.config.partition_fields:
+        options = TtlOptions.of(snapshot.options)
+        if snapshot.is_metadata or options.days <= 0 or not snapshot.config.partition_fields:
             return None
-        found = expired_partitions(target, timeline)
+        found = expired_partitions(snapshot)
         rule = f"partitions are kept for {options.days} days ({options.counts_from.value})"
         due = f"; due: {_named(list(found.due))}" if found.due else ""
         waiting = f"; waiting for pending plans: {_named(found.waiting)}" if found.waiting else ""
@@ -92,30 +91,26 @@ class PartitionTtl(DirectService):
         check_writable(meta.config, meta.storage.root, target.options)
         with report.phase("repair"):
             reconcile_metadata(meta, target.options)
-            timeline = repair_dead_writes(meta, target.write_options)
+            snapshot = target.at(repair_dead_writes(meta, target.write_options))
         with report.phase("list"):
-            found = expired_partitions(target, timeline)
+            found = expired_partitions(snapshot)
         if not found.due:
             return None
-        return _delete(TableSnapshot(meta, timeline, target.options), target.engine, found.due, report)
+        return _delete(snapshot, target.engine, found.due, report)
 
 
-def expired_partitions(target: ServiceTarget, timeline: Timeline) -> Expired:
+def expired_partitions(snapshot: TableSnapshot) -> Expired:
     """Find the partitions whose days are over.
-
-    Args:
-        target: the table.
-        timeline: its timeline.
 
     Raises:
         NotSupportedError: a strategy that pudi doesn't know.
         CorruptError: a pending plan, or the metadata of a partition, can't be read.
     """
-    meta, options = target.meta, TtlOptions.of(target.options)
+    meta, timeline, options = snapshot.meta, snapshot.timeline, TtlOptions.of(snapshot.options)
     if options.days <= 0 or not meta.config.partition_fields:
         return Expired({}, ())
     bound = _bound(meta, options.days)
-    view = meta.view(timeline, sizes=False)
+    view = snapshot.view(sizes=False)
     by_partition: dict[str, list[FileSlice]] = {}
     for each in view.slices_of(options.partitions) if options.partitions else view.all_slices():
         by_partition.setdefault(each.partition, []).append(each)
@@ -126,7 +121,7 @@ def expired_partitions(target: ServiceTarget, timeline: Timeline) -> Expired:
     old = sorted((_padded(time), partition) for partition, time in since.items() if _padded(time) < bound)
     chosen = [partition for _, partition in old]
     if options.counts_from is TtlStrategy.LAST_WRITE and timeline.rules.logs_name_their_slice:
-        written = _written_since(meta, timeline, bound, [p for p in chosen if any(s.logs for s in by_partition[p])])
+        written = _written_since(snapshot, bound, [p for p in chosen if any(s.logs for s in by_partition[p])])
         chosen = [partition for partition in chosen if partition not in written]
     busy = {partition for partition, _ in busy_groups(meta.store, timeline, log_compactions=True)}
     due = [partition for partition in chosen if partition not in busy][: options.most]
@@ -167,10 +162,11 @@ def _created(meta: MetaClient, partitions: Sequence[str]) -> dict[str, str]:
     return {p: time for p, time in zip(partitions, times, strict=True) if time not in {None, INIT_INSTANT}}
 
 
-def _written_since(meta: MetaClient, timeline: Timeline, bound: str, partitions: Collection[str]) -> set[str]:
+def _written_since(snapshot: TableSnapshot, bound: str, partitions: Collection[str]) -> set[str]:
     """Return which partitions commits wrote to since an instant: below version 8 names of log files don't say it."""
     if not partitions:
         return set()
+    meta, timeline = snapshot.meta, snapshot.timeline
     start = timeline.start
     if start is None or start > bound:
         timeline = timeline.with_archived(meta.store.archived(bound))

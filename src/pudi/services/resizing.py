@@ -21,58 +21,55 @@ from pudi.filegroup import FileSlice
 from pudi.format import CONSISTENT_HASHING_DIR
 from pudi.format.plans import ClusteringGroup, ClusteringPlan
 from pudi.services.clustering_plan import GroupChange, Resizing, plan_resizing
-from pudi.services.target import ServiceTarget
+from pudi.services.target import TargetSnapshot
 from pudi.tagging import ConsistentBuckets
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 
 
-def consistent_buckets(target: ServiceTarget, timeline: Timeline) -> ConsistentBuckets | None:
+def consistent_buckets(snapshot: TableSnapshot) -> ConsistentBuckets | None:
     """Return the buckets of a table with consistent hashing; None if the table has another index."""
-    meta = target.meta
+    meta = snapshot.meta
     if not meta.merges_on_read or next(iter(meta.storage.list(CONSISTENT_HASHING_DIR)), None) is None:
         return None
-    buckets = find_index(TableSnapshot(meta, timeline, target.options)).buckets
+    buckets = find_index(snapshot).buckets
     return buckets if isinstance(buckets, ConsistentBuckets) else None
 
 
-def check_strategies(target: ServiceTarget, timeline: Timeline) -> None:
+def check_strategies(snapshot: TableSnapshot) -> None:
     """Refuse strategies that aren't for the table's index, and tables whose buckets never change.
 
     Raises:
         InvalidArgumentError: a strategy for buckets in a table without consistent hashing, or another one in one with.
         NotSupportedError: the table has a fixed number of buckets.
     """
-    if consistent_buckets(target, timeline) is not None:
-        ClusteringOptions.bucket_execution(target.options)
+    if consistent_buckets(snapshot) is not None:
+        ClusteringOptions.bucket_execution(snapshot.options)
         return
-    if find_index(TableSnapshot(target.meta, timeline, target.options)).buckets is not None:
+    if find_index(snapshot).buckets is not None:
         raise NotSupportedError(
             "clustering of a table with a fixed number of buckets: its file groups are the buckets of record keys, "
             "which neither Apache Hudi nor pudi splits or merges",
-            table=target.meta.storage.root,
+            table=snapshot.table,
         )
-    options = ClusteringOptions.of(target.options)
+    options = ClusteringOptions.of(snapshot.options)
     if options.names_buckets:
         raise InvalidArgumentError(
             f"{ClusteringOptions.plan_class}={options.plan_class} and {ClusteringOptions.execution_class}="
             f"{options.execution_class}: the strategies for buckets are for tables with consistent hashing",
-            table=target.meta.storage.root,
+            table=snapshot.table,
         )
 
 
-def plan_buckets(
-    target: ServiceTarget, timeline: Timeline, buckets: ConsistentBuckets, slices: Sequence[FileSlice]
-) -> ClusteringPlan:
+def plan_buckets(snapshot: TargetSnapshot, buckets: ConsistentBuckets, slices: Sequence[FileSlice]) -> ClusteringPlan:
     """Plan the buckets of partitions that no other clustering is pending on.
 
     Args:
-        target: the table.
-        timeline: its timeline.
+        snapshot: the table.
         buckets: its buckets.
         slices: the latest slices of the chosen partitions.
     """
-    meta, options, most = target.meta, ClusteringOptions.of(target.options), target.write_options.max_file_size
-    index = IndexOptions.of(target.options)
+    meta, timeline, options = snapshot.meta, snapshot.timeline, ClusteringOptions.of(snapshot.options)
+    index, most = IndexOptions.of(snapshot.options), snapshot.write_options.max_file_size
     resizing = Resizing(
         least=min(index.min_buckets or buckets.count, buckets.count),
         most=max(index.max_buckets or buckets.count, buckets.count),
@@ -83,10 +80,10 @@ def plan_buckets(
     clustered = {partition for partition, _ in closed_groups(meta.store, timeline)}
     free = [each for each in slices if each.partition not in clustered]
     for each in free:
-        buckets.name_of(each.file_id, each.partition, table=meta.storage.root, path=each.path)
+        buckets.name_of(each.file_id, each.partition, table=snapshot.table, path=each.path)
     busy = busy_groups(meta.store, timeline, log_compactions=True)
     plan = plan_resizing(free, buckets.rings, resizing, options, busy=busy, new_prefix=meta.context.new_id)
-    return replace(plan, execution=ClusteringOptions.bucket_execution(target.options))
+    return replace(plan, execution=ClusteringOptions.bucket_execution(snapshot.options))
 
 
 @dataclass(frozen=True, slots=True)

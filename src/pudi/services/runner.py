@@ -16,7 +16,6 @@ from functools import partial
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, METADATA_TABLE, ActionReport, CommitResult
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import finish_rollbacks, refuse_pending_restore, sweep
 from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
@@ -68,14 +67,15 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
     meta = target.meta
     with meta.lock:
         timeline = meta.store.load() if target.is_metadata else finish_rollbacks(meta)
-        if (when_due and not service.is_due(target, timeline)) or service.must_wait(target, timeline):
+        snapshot = target.at(timeline)
+        if (when_due and not service.is_due(snapshot)) or service.must_wait(snapshot):
             return None
-        content = service.plan(target, timeline)
+        content = service.plan(snapshot)
         if content is None:
             return None
         if not target.is_metadata:
             reconcile_metadata(meta, target.options)
-        at = service.requested_time(target, timeline) or target.time_apart(timeline)
+        at = service.requested_time(snapshot) or snapshot.time_apart()
         return meta.store.request(service.action, content, at=at, seen=timeline)
 
 
@@ -112,7 +112,7 @@ def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timelin
     service.check(target)
     sweep(target.meta, target.write_options)
     last = None
-    for pending in _not_aside(service, target, _pending(timeline or target.load_timeline(), [service])):
+    for pending in _not_aside(service, target, _pending(timeline or target.load().timeline, [service])):
         if is_available(target.meta, pending, target.write_options):
             last = run_instant(service, target, pending) or last
     return last
@@ -146,7 +146,7 @@ def run_pending(
     done = []
     sweep(target.meta, target.write_options)
     for service in registry.planned_services():
-        plans = _pending(target.load_timeline(), [service]) if services is None or service.name in services else []
+        plans = _pending(target.load().timeline, [service]) if services is None or service.name in services else []
         for instant in plans if instants is None else [each for each in plans if each.requested in instants]:
             service.check(target)
             if _sets_aside(service, target):
@@ -216,7 +216,7 @@ def run_after_commit(
     for service in _enabled(target):
         with report.after_commit(service.name):
             if _run_inline(service, target, timeline):
-                timeline = target.load_timeline()
+                timeline = target.load().timeline
 
 
 def run_on_metadata_table(
@@ -243,20 +243,20 @@ def run_on_metadata_table(
     services = list[TableService]()
     with report.before_commit(METADATA_TABLE):
         target = ServiceTarget.of_metadata_table(meta, engine, options)
-        timeline = target.load_timeline()
+        timeline = target.load().timeline
         services = _enabled(target)
     if any(_is_wanted(service, target, timeline) for service in services if isinstance(service, Compaction)):
         check()
     for service in services:
         with report.before_commit(METADATA_TABLE):
             if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
-                timeline = target.load_timeline()
+                timeline = target.load().timeline
 
 
 def _is_wanted(service: PlannedService, target: ServiceTarget, timeline: Timeline) -> bool:
     """Return whether a service has something to do, as far as that can be told."""
     try:
-        return bool(_pending(timeline, [service])) or service.is_due(target, timeline)
+        return bool(_pending(timeline, [service])) or service.is_due(target.at(timeline))
     except Exception:  # noqa: BLE001 - running it says what is wrong
         return True
 
@@ -279,7 +279,7 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
         return False
     error = None
     try:
-        if not pending and not service.is_due(target, timeline):
+        if not pending and not service.is_due(target.at(timeline)):
             return False
     except Exception as raised:  # noqa: BLE001 - raised again, unless it was before and the service rests
         error = raised
@@ -346,7 +346,7 @@ def _not_aside(service: PlannedService, target: ServiceTarget, plans: list[Insta
 
 def _abort_obsolete(target: ServiceTarget) -> None:
     """Abort the obsolete plans of all services."""
-    timeline = target.load_timeline()
+    timeline = target.load().timeline
     for service in registry.planned_services():
         for instant in _pending(timeline, [service]):
             _abort_if_obsolete(service, target, instant)
@@ -358,7 +358,7 @@ def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: 
     with meta.lock:
         timeline = meta.store.load()
         current = timeline.find(instant.requested, instant.action)
-        if current is None or not service.is_obsolete(target, timeline, current):
+        if current is None or not service.is_obsolete(target.at(timeline), current):
             return False
         if not is_available(meta, current, target.write_options):
             return False  # the lease reports it
@@ -414,9 +414,7 @@ class _Execution:
 
     def _commit(self, transaction: PlanTransaction, run: ServiceRun, metadata: CommitMetadata) -> Instant:
         transaction.conditions.append(run)
-        staging = IndexStaging(
-            self.target.engine, TableSnapshot(self.meta, run.timeline, self.target.options), run=transaction.lease.named
-        )
+        staging = IndexStaging(self.target.engine, run.snapshot, run=transaction.lease.named)
         work = Work(
             metadata,
             staging=staging,

@@ -17,7 +17,7 @@ from pudi.client.result import CommitResult
 from pudi.commit.lease import ServiceLease
 from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, WriteStat
 from pudi.indexes.kind import RemovedFiles
-from pudi.services.target import ServiceTarget
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileJob
 from pudi.timeline import Instant, Timeline
 
@@ -80,6 +80,16 @@ class Need:
         return f"{self.reason}; {self.backlog} commits wait for it{blocked}"
 
 
+Backlog = tuple[int, str | None]
+"""Number of commits, and the requested time of the instant that blocks the service; None where nothing does."""
+
+
+def oldest_write(timeline: Timeline) -> str | None:
+    """Return the oldest pending instant that isn't a clean, a rollback or a build of an index."""
+    skipped = {Action.CLEAN, Action.ROLLBACK, Action.INDEXING}
+    return min((each.requested for each in timeline.pending if each.action not in skipped), default=None)
+
+
 class TableService(ABC):
     """A table service; one instance serves all tables, so it holds no state.
 
@@ -94,24 +104,19 @@ class TableService(ABC):
         """Return the part of the service that runs after every commit, by the table's options."""
 
     @abstractmethod
-    def is_due(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Return whether the table's options ask for the service after a commit.
 
         Args:
-            target: the table.
-            timeline: its timeline, perhaps loaded a moment ago.
+            snapshot: the table, perhaps as it was a moment ago.
         """
 
-    def need(self, target: ServiceTarget, timeline: Timeline) -> Need | None:
+    def need(self, snapshot: TargetSnapshot) -> Need | None:
         """Return whether a maintenance runs the service now, and why; None if the table has no use for it.
 
         Unlike `inline`, it doesn't ask whether the service runs after commits.
-
-        Args:
-            target: the table.
-            timeline: its timeline.
         """
-        due = self.is_due(target, timeline)
+        due = self.is_due(snapshot)
         return Need(due, f"{'due' if due else 'not due'} by the options")
 
 
@@ -143,8 +148,8 @@ class ServiceRun(Protocol):
     """One run of a plan."""
 
     @property
-    def timeline(self) -> Timeline:
-        """The table's timeline that the run began with."""
+    def snapshot(self) -> TargetSnapshot:
+        """The table as the run began with it."""
 
     @property
     def operations(self) -> Sequence[CompactionOperation]:
@@ -229,19 +234,19 @@ class PlannedService(TableService):
     def prepare(self, target: ServiceTarget) -> None:
         """Get ready for planning, before the table's lock is taken."""
 
-    def must_wait(self, target: ServiceTarget, timeline: Timeline) -> bool:
+    def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """Return whether a pending instant forbids a plan now, even one that a user asks for."""
         return False
 
     @abstractmethod
-    def plan(self, target: ServiceTarget, timeline: Timeline) -> bytes | None:
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Make the plan, under the table's lock.
 
         Returns:
             The content of the requested file; None if there is nothing to do.
         """
 
-    def requested_time(self, target: ServiceTarget, timeline: Timeline) -> str | None:
+    def requested_time(self, snapshot: TargetSnapshot) -> str | None:
         """Return the requested time of a new plan where a rule prescribes it; None for the time of now."""
         return None
 
@@ -249,7 +254,7 @@ class PlannedService(TableService):
         """Return partition and file id of the file groups of a plan, for a service whose plans are set aside."""
         raise NotImplementedError
 
-    def is_obsolete(self, target: ServiceTarget, timeline: Timeline, instant: Instant) -> bool:
+    def is_obsolete(self, snapshot: TargetSnapshot, instant: Instant) -> bool:
         """Return whether a pending plan that no process runs must be aborted and never run."""
         return False
 

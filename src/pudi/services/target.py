@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import (
     ArchiveOptions,
     CleanOptions,
@@ -17,6 +17,7 @@ from pudi.config import (
     WriteOptions,
 )
 from pudi.config.option import Value
+from pudi.context.runtime import cached_property
 from pudi.format import Action, CompactionOperation
 from pudi.metadata_write.client import open_metadata
 from pudi.task import Engine, FileJob, FileResult
@@ -75,22 +76,17 @@ class ServiceTarget:
         """The options of heartbeats and failed writes."""
         return WriteOptions.of(self.options)
 
-    def load_timeline(self) -> Timeline:
-        """Load the table's timeline."""
-        return self.meta.store.load() if self.timeline is None else self.timeline
+    def load(self) -> TargetSnapshot:
+        """Return the table as it is now."""
+        return self.at(self.meta.store.load() if self.timeline is None else self.timeline)
 
-    def time_apart(self, timeline: Timeline) -> str | None:
-        """Return a time for a service of a metadata table that no instant of the data table has; None if it is none.
+    def at(self, timeline: Timeline) -> TargetSnapshot:
+        """Return the table at a listing of its timeline."""
+        return TargetSnapshot(self.meta, timeline, self.options, target=self)
 
-        A write that is about to complete runs the service, and its deltacommit will have its own requested time.
-
-        Args:
-            timeline: the metadata table's.
-        """
-        if not self.is_metadata:
-            return None
-        times = [each for each in (timeline.newest_time, self.data.store.load().newest_time) if each]
-        return self.meta.store.times.next(self.meta.context.clock, max(times, default=None), self.meta.config.timezone)
+    def pinned(self) -> ServiceTarget:
+        """Return the target with its timeline as it is now, which is never loaded again."""
+        return replace(self, timeline=self.load().timeline)
 
     def run_jobs(
         self, instant: str, jobs: Sequence[FileJob], operations: Sequence[CompactionOperation] = ()
@@ -108,6 +104,43 @@ class ServiceTarget:
         if self.is_metadata and size < _SPREAD:
             return self.meta.context.executor.map(lambda job: job.run(self.meta.storage, 0), jobs)
         return self.engine.run_jobs(self.meta.storage, instant, jobs)
+
+
+@dataclass(frozen=True)
+class TargetSnapshot(TableSnapshot):
+    """The table that a service works on, at one listing of its timeline.
+
+    Attributes:
+        target: the table, which may have changed since.
+    """
+
+    target: ServiceTarget = field(kw_only=True, repr=False)
+
+    @property
+    def is_metadata(self) -> bool:
+        """Whether the table is a metadata table."""
+        return self.target.is_metadata
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """The options of heartbeats and failed writes."""
+        return self.target.write_options
+
+    @cached_property
+    def data_timeline(self) -> Timeline:
+        """The data table's timeline; of a metadata table it's loaded when it's first asked for."""
+        return self.target.data.store.load() if self.is_metadata else self.timeline
+
+    def time_apart(self) -> str | None:
+        """Return a time for a service of a metadata table that no instant of the data table has; None if it is none.
+
+        A write that is about to complete runs the service, and its deltacommit will have its own requested time.
+        """
+        if not self.is_metadata:
+            return None
+        times = [each for each in (self.timeline.newest_time, self.data_timeline.newest_time) if each]
+        store, clock = self.meta.store, self.meta.context.clock
+        return store.times.next(clock, max(times, default=None), self.meta.config.timezone)
 
 
 def metadata_table_options(options: Options, trigger: int) -> Options:
@@ -162,32 +195,32 @@ def _trigger(meta: MetaClient, options: Options) -> int:
     return max(most - coming, -(-most // 2))
 
 
-def restorable_instants(target: ServiceTarget) -> list[str]:
+def restorable_instants(snapshot: TargetSnapshot) -> list[str]:
     """Return the instants of the data table's savepoints, to which Hudi restores the metadata table along with it.
 
     There are none if the writer archives beyond savepoints, as Hudi restores no table then
     (BaseHoodieWriteClient.restoreToSavepoint).
 
     Args:
-        target: a metadata table.
+        snapshot: a metadata table.
     """
-    if target.options[ArchiveOptions.beyond_savepoint]:
+    if snapshot.options[ArchiveOptions.beyond_savepoint]:
         return []
-    return [each.requested for each in target.data.store.load().of(Action.SAVEPOINT)]
+    return [each.requested for each in snapshot.data_timeline.of(Action.SAVEPOINT)]
 
 
-def free_time(meta: MetaClient, timeline: Timeline, newest: str, suffix: str) -> str:
+def free_time(snapshot: TableSnapshot, newest: str, suffix: str) -> str:
     """Return the requested time of a service of a metadata table below version 8.
 
     It's the time of the newest deltacommit with a suffix; the time of now if a service has that already: a plan of the
     table that is older than its newest commit may complete after a compaction. Hudi waits for the next commit then.
 
     Args:
-        meta: the metadata table.
-        timeline: its timeline.
+        snapshot: the metadata table.
         newest: requested time of its newest deltacommit.
         suffix: the suffix of the service.
     """
-    if timeline.find(f"{newest}{suffix}") is None:
+    if snapshot.timeline.find(f"{newest}{suffix}") is None:
         return f"{newest}{suffix}"
-    return f"{new_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)[:17]}{suffix}"
+    now_ms, zone = snapshot.meta.context.clock.now_ms(), snapshot.config.timezone
+    return f"{new_instant(now_ms, snapshot.timeline.newest_time, zone)[:17]}{suffix}"

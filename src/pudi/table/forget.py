@@ -121,9 +121,10 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
     """
     if not held:
         return ()
-    timeline = meta.store.load()
-    savepoints = savepointed_names(meta, timeline)
-    plans = pending_slices(meta, timeline)
+    snapshot = TableSnapshot.load(meta)
+    timeline = snapshot.timeline
+    savepoints = savepointed_names(snapshot)
+    plans = pending_slices(snapshot)
     pending = {each.requested: each for each in timeline.pending}
     view = meta.view(timeline, sizes=False)
     newest = {path for each in view.all_slices() for path in paths_of(each)}

@@ -39,7 +39,7 @@ def service_backlog(targets: Sequence[ServiceTarget]) -> tuple[tuple[ServiceBack
         on = _name(target)
         for service in registry.SERVICES:
             try:
-                need = service.need(target, target.load_timeline())
+                need = service.need(target.load())
             except PudiError as error:
                 text = f"whether the {on} needs the {service.name} is unknown: {error}"
                 unknown.append(Advice(Level.WARNING, text))

@@ -166,7 +166,7 @@ def _of_slice(found: FileSlice) -> SliceInfo:
 
 def _all_slices(snapshot: TableSnapshot, partitions: Iterable[str] | None) -> Iterator[SliceInfo]:
     """The slices of all file groups that completed commits wrote, replaced ones too, each with what holds it."""
-    holders = SliceHolders.of(snapshot.meta, snapshot.timeline, CleanOptions.of(snapshot.options))
+    holders = SliceHolders.of(snapshot, CleanOptions.of(snapshot.options))
     view = snapshot.view(sizes=False)
     for group in view.groups_of(snapshot.listing().partitions() if partitions is None else partitions):
         replaced = view.replaced.get(group.id)

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import partial
 
@@ -204,13 +204,13 @@ class _Work:
         noted = failures(target.meta.storage)
         name = METADATA_TABLE if target.is_metadata else TABLE
         if self.dry_run:  # nothing changes between the steps
-            target = replace(target, timeline=target.load_timeline())
+            target = target.pinned()
         broken = {each.name for each in registry.planned_services() if not self._run_pending(each, target, name, noted)}
         for service in registry.SERVICES:
             if service.name not in broken:
                 self._run_due(service, target, name, noted.get(service.name))
         if not target.is_metadata:
-            for plan in plans_aside(target.meta.storage, target.load_timeline()):
+            for plan in plans_aside(target.meta.storage, target.load().timeline):
                 self._say(MaintenanceStep(plan.service, name, Outcome.FAILED, str(plan), plan.instant))
 
     def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> bool:
@@ -242,11 +242,11 @@ class _Work:
     ) -> bool:
         """Run the pending plans of a service; return whether none failed and the service doesn't rest."""
         whole, before = True, noted.get(service.name)
-        plans = target.load_timeline().of(service.action, *PENDING)
+        plans = target.load().timeline.of(service.action, *PENDING)
         for pending in plans if target.is_metadata else not_aside(target.meta.storage, plans):
             if not is_available(target.meta, pending, target.write_options):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))
-            elif target.is_metadata and holds_newest(target, target.load_timeline(), pending):
+            elif target.is_metadata and holds_newest(target.load(), pending):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, LEFT_TO_WRITES, pending.requested))
             elif before is not None and is_resting(target, before):
                 self._say(MaintenanceStep(service.name, on, Outcome.FAILED, str(before), pending.requested))
@@ -261,7 +261,7 @@ class _Work:
             self._say(MaintenanceStep(service.name, on, Outcome.FAILED, str(before)))
             return
         try:
-            need = service.need(target, target.load_timeline())
+            need = service.need(target.load())
         except Exception as error:
             if not self.dry_run:
                 with suppress(Exception), note_outcome(target, service.name, before):

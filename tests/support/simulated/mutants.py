@@ -159,7 +159,7 @@ def _deletes_new_keys(plan: Plan) -> bool:
 _STORE = "pudi.timeline.store:TimelineStore"
 _LOCK = "pudi.locks.storage_lock:StorageBasedLock"
 _CHECK = "pudi.concurrency.conflicts:ConflictCheck"
-_KEPT = "pudi.services.clean_plan:Kept"
+_RETENTION = "pudi.services.clean_plan:RetentionRules"
 _WORK = "pudi.commit.commit_hook:_IndexWork"
 _PLAN = "pudi.services.archive_plan"
 
@@ -271,8 +271,8 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a clean deletes what savepoints keep",
-        (f"{_KEPT}.of", "savepointed_names(meta, timeline)", "{}"),
-        ("pudi.services.clean_plan:names_in_use", "savepointed_names(meta, timeline).items()", "()"),
+        (f"{_RETENTION}.of", "savepointed_names(snapshot)", "{}"),
+        ("pudi.services.clean_plan:names_in_use", "savepointed_names(snapshot).items()", "()"),
         wants=lambda plan: plan.kind.services == "apart",
     ),
     _mutant(
@@ -285,7 +285,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a clean deletes the file groups of a replacement at once",
-        (f"{_KEPT}.old", "if retained is None or replaced_at < retained else ()", ""),
+        (f"{_RETENTION}.old", "if retained is None or replaced_at < retained else ()", ""),
     ),
     _mutant(
         "replacements are archived before the files that they replaced are deleted",
@@ -295,7 +295,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "commits are archived although a pending instant is older",
         (f"{_PLAN}:_before_pending", "if pending:", "if False:"),
-        (f"{_PLAN}:_needed_by_clean", "first = earliest_to_retain(meta, timeline, options, newest)", "first = None"),
+        (f"{_PLAN}:_needed_by_clean", "first = earliest_to_retain(snapshot, options, newest)", "first = None"),
         wants=_towards("outlived"),
     ),
     _mutant(
