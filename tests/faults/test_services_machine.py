@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 import pudi
 from pudi.client import MetaClient
-from pudi.filegroup.compactions import compaction_plan
+from pudi.filegroup.pending_plans import compaction_plan
 from pudi.format import Action, State
 from pudi.format.plans import decode_clustering_plan
 from pudi.metadata_write.client import open_metadata

@@ -14,9 +14,6 @@ from pudi.format import CommitMetadata, FileGroupId, WriteStat, parse_base_file,
 from pudi.schema import with_meta_fields
 from pudi.task.index_keys import KeyReading
 
-_UNCHANGING = frozenset({"COMPACT", "LOG_COMPACT"})
-"""Operations that leave every key where it is."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChangedGroup:
@@ -46,7 +43,7 @@ class ChangedGroup:
 
 def may_change_keys(written: CommitMetadata) -> bool:
     """Return whether an action adds keys to file groups or removes some."""
-    if written.operation_type in _UNCHANGING:
+    if written.is_compaction:
         return False
     return bool(written.partition_to_write_stats or written.partition_to_replace_file_ids)
 

@@ -11,10 +11,9 @@ import pyarrow as pa
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.concurrency import closed_groups
 from pudi.config import WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions
+from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions, closed_groups
 from pudi.format import BloomOptions
 from pudi.format.change_data import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD

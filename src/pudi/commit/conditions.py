@@ -9,8 +9,7 @@ from typing import Protocol
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import ConflictCheck, Reads, Touched, Unchanged
-from pudi.concurrency.touched import KeyScope
-from pudi.concurrency.unchanged import counts
+from pudi.concurrency.touched import KeyScope, counts
 from pudi.config import check_writable
 from pudi.errors import ChangedSinceError, ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import Action, millis_to_instant

@@ -4,19 +4,20 @@ It decides about values and takes no lock. Begin with `conflicts`.
 """
 
 from pudi.concurrency.claims import Claim, Claimed, read_claims
-from pudi.concurrency.conflicts import ConflictCheck, NonBlocking, TimelineBehindError
+from pudi.concurrency.conflicts import (
+    ConflictCheck,
+    NonBlocking,
+    TimelineBehindError,
+    contradicted_clusterings,
+    refuse_contradicted,
+)
 from pudi.concurrency.heartbeats import Heartbeat, Liveness, is_of_pudi, liveness
 from pudi.concurrency.touched import (
     KeyScope,
     Reads,
     Touched,
-    busy_groups,
-    closed_groups,
-    clustered_groups,
-    contradicted_clusterings,
-    refuse_contradicted,
+    Unchanged,
 )
-from pudi.concurrency.unchanged import Unchanged
 
 __all__ = [
     "Claim",
@@ -30,9 +31,6 @@ __all__ = [
     "TimelineBehindError",
     "Touched",
     "Unchanged",
-    "busy_groups",
-    "closed_groups",
-    "clustered_groups",
     "contradicted_clusterings",
     "is_of_pudi",
     "liveness",

@@ -5,30 +5,74 @@ Source: HoodieWriteConfig.needResolveWriteConflict. Hudi checks nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 from typing import TypeAlias
 
 from pudi.concurrency.touched import (
-    CLUSTER,
-    COMPACT,
     KeyScope,
     Reads,
     Touched,
-    compacted_groups,
-    contradicted_clusterings,
+    Unchanged,
     insert_partitions,
     owned,
-    refuse_contradicted,
 )
-from pudi.concurrency.unchanged import Unchanged
-from pudi.errors import BlockedError, ConflictError
+from pudi.errors import BlockedError, ConflictError, CorruptError, NotFoundError
+from pudi.filegroup import clustered_groups, compacted_groups
 from pudi.format import Action, CommitMetadata, FileGroupId, State, parse_log_file
+from pudi.format.instants import COMPACT, ROLLED_BACK
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 READS = "pudi.reads"
 """Extra metadata of a commit that was computed from the table's records, or depends on some of them staying."""
+
+
+def contradicted_clusterings(
+    store: TimelineStore, timeline: Timeline, groups: Collection[FileGroupId]
+) -> Iterator[tuple[Instant, FileGroupId]]:
+    """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
+
+    A plan that another process has dropped since the timeline was loaded contradicts nothing.
+
+    Raises:
+        BlockedError: a plan can't be read.
+        NotFoundError: the file of a plan is missing.
+    """
+    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        try:
+            both = clustered_groups(store, instant).intersection(groups)
+        except NotFoundError:
+            if all(each.requested != instant.requested for each in store.load().pending):
+                continue
+            raise
+        except CorruptError as error:
+            what = (
+                f"clustering {instant.requested} is pending and its plan can't be read; nothing was written: "
+                f"{ROLLED_BACK}"
+            )
+            raise BlockedError(what, table=store.storage.root, instant=instant.requested) from error
+        if both:
+            yield instant, min(both)
+
+
+def refuse_contradicted(store: TimelineStore, clustering: Instant, group: FileGroupId, own: str | None) -> BlockedError:
+    """Return the error for a write to a file group of a pending clustering.
+
+    Args:
+        store: the table's timeline.
+        clustering: the pending clustering.
+        group: the file group.
+        own: requested time of the write; None before it has one.
+    """
+    partition, file_id = group
+    return BlockedError(
+        f"clustering {clustering.requested} is pending on file group {file_id} of partition {partition!r}, and a write "
+        "to it would be lost: run the plan (run_pending, or Apache Hudi), or roll it back (rollback), then write "
+        "again. Nothing of this write is visible",
+        table=store.storage.root,
+        instant=own or clustering.requested,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +230,7 @@ class ConflictCheck:
         """Refuse what was computed from partitions that another write changed: each could miss the other's records."""
         del now
         for other, theirs in _writes(completed) if self.reads is not None else ():
-            changed = set() if theirs.operation_type == CLUSTER else {p for p, _ in theirs.touched_groups}
+            changed = set() if theirs.is_clustering else {p for p, _ in theirs.touched_groups}
             read = self.reads(sorted(changed)) if self.reads is not None and changed else ()
             if read:
                 raise self._meanwhile(other, f"changed partition {min(read)!r}, which this write read")

@@ -1,23 +1,21 @@
-"""File groups that commits touch, and those that pending table services are going to rewrite."""
+"""File groups and partitions that a write touches; check that none of it has changed since the user read the table.
+
+A commit is *unseen* if it completed after the commit of that instant, or was requested after it: a snapshot shows
+completed commits, a time travel read shows requested ones. In layout 1 only requested times count, since completion
+times are unknown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
-from pudi.errors import BlockedError, CorruptError, NotFoundError
-from pudi.filegroup import compaction_plan
-from pudi.format import Action, CommitMetadata, FileGroupId, State, bucket_of_file_id, decode_requested_replace_metadata
-from pudi.format.instants import ROLLED_BACK
+from pudi.errors import ChangedSinceError
+from pudi.format import Action, CommitMetadata, FileGroupId, bucket_of_file_id
 from pudi.timeline import Instant, Timeline, TimelineStore
-
-COMPACT = "COMPACT"
-"""The operation of a compaction, which keeps the records of file groups unchanged."""
-CLUSTER = "CLUSTER"
-"""The operation of a clustering, which puts the same records into other file groups."""
+from pudi.timeline.instant import WRITE_ACTIONS
 
 Reads: TypeAlias = Callable[[Collection[str]], Collection[str]]
 """Selects of given partitions those that a write read, or would have read if they existed."""
@@ -64,7 +62,7 @@ class Touched:
 
 def insert_partitions(metadata: CommitMetadata) -> set[str]:
     """Partitions that got new keys by a commit; a clustering only moves records."""
-    if metadata.operation_type == CLUSTER:
+    if metadata.is_clustering:
         return set()
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
@@ -76,101 +74,116 @@ def owned(groups: Collection[FileGroupId], scope: KeyScope | None) -> set[tuple[
     return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
 
 
-def compacted_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]:
-    """The file groups of a pending compaction or log compaction; raises as `compaction_plan`."""
-    return {operation.group for operation in compaction_plan(store, instant).operations}
+_DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
+_MOST_NAMED = 3
 
 
-def clustered_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]:
-    """The file groups of a pending clustering.
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    instant: Instant
+    done: CommitMetadata
 
-    Raises:
-        CorruptError: its plan can't be read.
+    @property
+    def groups(self) -> set[FileGroupId]:
+        return self.done.touched_groups
+
+    @property
+    def replaced(self) -> set[str]:
+        """Partitions that file groups were taken out of."""
+        return {partition for partition, _ in self.done.replaced_groups}
+
+    @property
+    def keys(self) -> set[str]:
+        """Partitions in which a key came or went."""
+        stats = self.done.partition_to_write_stats
+        gone = {p for p, each in stats.items() if any(s.num_deletes for s in each)}
+        if self.done.operation_type in _DELETES:
+            gone = set(stats)
+        return insert_partitions(self.done) | gone | self.replaced
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The user's statement that the data to write was derived from the table at an instant.
+
+    Attributes:
+        store: the table's timeline.
+        since: the instant.
+        unseen: commits and restores that the user hasn't seen, oldest first, as of when the write began.
+        known: requested times of all that were completed by then.
     """
-    path = store.path(instant, State.REQUESTED)
-    plan = decode_requested_replace_metadata(store.read(instant, State.REQUESTED), path=path).clustering_plan
-    try:
-        return {
-            FileGroupId(s["partitionPath"] or "", s["fileId"])
-            for group in (plan or {}).get("inputGroups") or ()
-            for s in group["slices"] or ()
-        }
-    except (KeyError, TypeError) as error:
-        raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
 
+    store: TimelineStore
+    since: str
+    unseen: tuple[Instant, ...]
+    known: frozenset[str]
 
-def contradicted_clusterings(
-    store: TimelineStore, timeline: Timeline, groups: Collection[FileGroupId]
-) -> Iterator[tuple[Instant, FileGroupId]]:
-    """Yield the pending clusterings whose plans name some of these file groups, each with one of them.
+    def check(self, touched: Touched, now: Timeline, own: str | None = None) -> None:
+        """Raise where what a write touches has changed.
 
-    A plan that another process has dropped since the timeline was loaded contradicts nothing.
+        Compactions don't count, they keep all records. What was put into other file groups since, by a clustering or an
+        overwrite, can't be compared by these: there partitions are.
 
-    Raises:
-        BlockedError: a plan can't be read.
-        NotFoundError: the file of a plan is missing.
-    """
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
-        try:
-            both = clustered_groups(store, instant).intersection(groups)
-        except NotFoundError:
-            if all(each.requested != instant.requested for each in store.load().pending):
+        Args:
+            touched: what the write does.
+            now: the timeline now.
+            own: requested time of the write's instant.
+
+        Raises:
+            ChangedSinceError: naming the commits.
+        """
+        found = list(self._changes(touched, now, own))
+        if not found:
+            return
+        names = [f"{instant.action.value} {instant.requested} {what}" for instant, what in found[:_MOST_NAMED]]
+        more = f", and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        raise self.changed(", ".join(names) + more, found[-1][0].requested)
+
+    def changed(self, what: str, instant: str) -> ChangedSinceError:
+        """The error that says what has changed."""
+        return ChangedSinceError(
+            f"the table has changed since {self.since}, which this write is based on: {what}. Nothing of this write is "
+            "visible: read the table again, and write what comes of that with the new scan's instant",
+            table=self.store.storage.root,
+            instant=instant,
+        )
+
+    def _changes(self, touched: Touched, now: Timeline, own: str | None) -> Iterator[tuple[Instant, str]]:
+        """The instants that contradict the write, oldest first, and what each did."""
+        new = [i for i in now.instants if counts(i) and i.requested not in self.known and i.requested != own]
+        commits = []
+        for instant in (*self.unseen, *new):
+            if instant.action is Action.RESTORE:
+                yield instant, "went back to an earlier state"
                 continue
-            raise
-        except CorruptError as error:
-            what = (
-                f"clustering {instant.requested} is pending and its plan can't be read; nothing was written: "
-                f"{ROLLED_BACK}"
-            )
-            raise BlockedError(what, table=store.storage.root, instant=instant.requested) from error
-        if both:
-            yield instant, min(both)
+            metadata = self.store.read_commit_metadata(instant)
+            if not (metadata.is_compaction or metadata.compacted):
+                commits.append(_Commit(instant, metadata))
+        moved = {p for each in commits if each.done.is_clustering for p in each.replaced}
+        for commit in commits:
+            what = None if commit.done.is_clustering else _contradiction(commit, touched, moved)
+            if what is not None:
+                yield commit.instant, what
 
 
-def refuse_contradicted(store: TimelineStore, clustering: Instant, group: FileGroupId, own: str | None) -> BlockedError:
-    """Return the error for a write to a file group of a pending clustering.
-
-    Args:
-        store: the table's timeline.
-        clustering: the pending clustering.
-        group: the file group.
-        own: requested time of the write; None before it has one.
-    """
-    partition, file_id = group
-    return BlockedError(
-        f"clustering {clustering.requested} is pending on file group {file_id} of partition {partition!r}, and a write "
-        "to it would be lost: run the plan (run_pending, or Apache Hudi), or roll it back (rollback), then write "
-        "again. Nothing of this write is visible",
-        table=store.storage.root,
-        instant=own or clustering.requested,
-    )
+def counts(instant: Instant) -> bool:
+    """Return whether an instant may have changed records."""
+    return instant.is_completed and (instant.action in WRITE_ACTIONS or instant.action is Action.RESTORE)
 
 
-def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[FileGroupId]:
-    """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
-    found: set[FileGroupId] = set()
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
-        with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
-            found |= clustered_groups(store, instant)
-    return frozenset(found)
-
-
-def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bool) -> set[FileGroupId]:
-    """File groups that a plan must leave out: those of pending compactions and clusterings.
-
-    Args:
-        store: the table's timeline.
-        timeline: its instants.
-        log_compactions: whether those of pending log compactions are left out too.
-
-    Raises:
-        CorruptError: a plan can't be read.
-    """
-    actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
-    groups: set[FileGroupId] = set()
-    for action in actions:
-        for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
-            groups |= compacted_groups(store, instant)
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
-        groups |= clustered_groups(store, instant)
-    return groups
+def _contradiction(commit: _Commit, touched: Touched, moved: set[str]) -> str | None:
+    """Return how a commit changed data that a write touches."""
+    theirs = {partition for partition, _ in commit.groups}
+    both = owned(touched.groups, touched.scope) & owned(commit.groups, touched.scope)
+    if both:
+        partition, file_id = min(both)
+        return f"wrote file group {file_id} of partition {partition!r}"
+    whole = touched.partitions & (commit.replaced | (theirs & moved))
+    if whole:
+        return f"changed partition {min(whole)!r}, whose records are in other file groups by now"
+    if touched.inserts and touched.scope not in {KeyScope.BUCKET, KeyScope.RING}:
+        keys = commit.keys if touched.scope is KeyScope.TABLE else commit.keys & touched.inserts
+        if keys:
+            return f"inserted or deleted records in partition {min(keys)!r}"
+    read = () if touched.reads is None or not theirs else touched.reads(sorted(theirs))
+    return f"changed partition {min(read)!r}" if read else None

@@ -5,7 +5,6 @@ from pudi.filegroup.basefile_encode import ParquetOptions, encode_parquet, has_a
 from pudi.filegroup.clean_history import has_overtaken
 from pudi.filegroup.committed_files import stated_base_sizes, unmarked_files, unmarked_logs
 from pudi.filegroup.committed_logs import CommittedLogs, stated_sizes
-from pudi.filegroup.compactions import compacting_since, compaction_plan
 from pudi.filegroup.formats import (
     AnyBaseFile,
     FileOptions,
@@ -31,6 +30,14 @@ from pudi.filegroup.log_scan import (
 )
 from pudi.filegroup.markers import Markers
 from pudi.filegroup.orcfile import ORC_CODECS, OrcFileReader, OrcOptions
+from pudi.filegroup.pending_plans import (
+    busy_groups,
+    closed_groups,
+    clustered_groups,
+    compacted_groups,
+    compacting_since,
+    compaction_plan,
+)
 from pudi.filegroup.slice_history import FileGroup, SliceFiles
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.filegroup.view import FileSystemView, Replacements
@@ -64,6 +71,10 @@ __all__ = [
     "StorageListing",
     "VirtualKeyReader",
     "bases_under",
+    "busy_groups",
+    "closed_groups",
+    "clustered_groups",
+    "compacted_groups",
     "compacting_since",
     "compaction_plan",
     "encode_parquet",

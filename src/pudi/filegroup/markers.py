@@ -182,9 +182,6 @@ class Markers:
         return parsed
 
 
-_SAME_RECORDS = frozenset({"COMPACT", "LOG_COMPACT"})
-
-
 def marked_groups(storage: Storage, instant: str) -> set[FileGroupId]:
     """File groups that a write has marked, by partition and file id; none if its markers can't be read."""
     paths: list[str] = []
@@ -230,7 +227,7 @@ class EarlyDetection:
             if each.requested in completed or each.requested == self.instant:
                 continue
             done = store.read_commit_metadata(each)
-            if done.operation_type in _SAME_RECORDS:
+            if done.is_compaction:
                 continue
             written = {stat.file_id for stat in done.partition_to_write_stats.get(partition, ())}
             if file_id in written or file_id in (done.partition_to_replace_file_ids or {}).get(partition, ()):

@@ -11,8 +11,8 @@ from pudi.errors import NotFoundError
 from pudi.filegroup.clean_history import check_overtaken
 from pudi.filegroup.committed_files import NamedFiles, check_stated
 from pudi.filegroup.committed_logs import stated_sizes
-from pudi.filegroup.compactions import known_compactions
 from pudi.filegroup.listing import FileListing
+from pudi.filegroup.pending_plans import compacting_since
 from pudi.filegroup.slice_history import FileGroup, file_groups
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
 from pudi.format import Action, FileGroupId, group_file_prefixes
@@ -183,7 +183,9 @@ class FileSystemView:
 
         Writers refuse plans that can't be read; readers need none.
         """
-        return known_compactions(self._store, self._timeline)[0] if self._timeline.rules.logs_name_their_slice else {}
+        if not self._timeline.rules.logs_name_their_slice:
+            return {}
+        return compacting_since(self._store, self._timeline, passes_over=True)
 
     @cached_property
     def _newest_seen(self) -> str:

@@ -21,6 +21,9 @@ from pudi.format.names import FileGroupId, Layout
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+CLUSTER, COMPACT, LOG_COMPACT = "CLUSTER", "COMPACT", "LOG_COMPACT"
+"""Operations of table services that put the same records into other files (WriteOperationType)."""
+
 PLANNED_ANEW = "delete the files of the instant: the next {0} makes another plan"
 ROLLED_BACK = "roll it back (Table.rollback): no record is in it alone"
 BUILT_ANEW = "delete the files of the instant, and create the index again: the build starts over"
@@ -135,6 +138,16 @@ class CommitMetadata:
     operation_type: str | None = None
     partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] | None = None
     version: int | None = None
+
+    @property
+    def is_clustering(self) -> bool:
+        """Whether it is a clustering, which moves records to other file groups."""
+        return self.operation_type == CLUSTER
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it is a compaction or a log compaction, which keeps each record in its file group."""
+        return self.operation_type in {COMPACT, LOG_COMPACT}
 
     @property
     def partitions(self) -> set[str]:

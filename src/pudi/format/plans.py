@@ -19,6 +19,7 @@ from pudi.format.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, INDEX_COMMIT_
 from pudi.format.instants import (
     BUILT_ANEW,
     BUILT_ON,
+    CLUSTER,
     PLANNED_ANEW,
     ROLLED_BACK,
     RequestedReplaceMetadata,
@@ -153,9 +154,6 @@ def _operation(record: Mapping[str, Any], path: str | None) -> CompactionOperati
     )
 
 
-OPERATION = "CLUSTER"
-"""The operation of a clustering (WriteOperationType)."""
-
 SORT_AND_SIZE = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
 """Execution strategy that Hudi runs plans with: sort the records of a group and divide them among files."""
 
@@ -231,7 +229,7 @@ def encode_clustering_plan(plan: ClusteringPlan, root: str) -> bytes:
         "preserveHoodieMetadata": True,
         "missingSchedulePartitions": [],
     }
-    return encode_requested_replace_metadata(RequestedReplaceMetadata(OPERATION, record, {}, _CLUSTERING_VERSION))
+    return encode_requested_replace_metadata(RequestedReplaceMetadata(CLUSTER, record, {}, _CLUSTERING_VERSION))
 
 
 @advising(ROLLED_BACK)

@@ -22,7 +22,7 @@ from pudi.expr import Expr, leaf_columns
 from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, open_base_file
 from pudi.format import Action, CompactionOperation, State, WriteStat, parse_log_file
 from pudi.format.metadata_partitions import COLUMN_STATS
-from pudi.format.plans import OPERATION, decode_clustering_plan
+from pudi.format.plans import decode_clustering_plan
 from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
 from pudi.metadata.keys import column_prefix
 from pudi.plan import ReadPlan
@@ -64,7 +64,7 @@ def last_clustering(snapshot: TableSnapshot) -> Clustered | None:
         planned = replace(instant, action=Action.CLUSTERING)
         try:
             written = meta.store.read_commit_metadata(instant)
-            if written.operation_type != OPERATION:
+            if not written.is_clustering:
                 continue
             path = meta.store.path(planned, State.REQUESTED)
             plan = decode_clustering_plan(meta.store.read(planned, State.REQUESTED), path=path)

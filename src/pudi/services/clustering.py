@@ -24,7 +24,6 @@ from pudi.client.write_settings import file_options, writable_schema
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.liveness import living_writes
-from pudi.concurrency import busy_groups
 from pudi.config import (
     PREFER_WRITER,
     ClusteringOptions,
@@ -36,12 +35,12 @@ from pudi.config import (
     names_in,
 )
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
-from pudi.filegroup import FileSlice, LogScope, stated_sizes
+from pudi.filegroup import FileSlice, LogScope, busy_groups, stated_sizes
 from pudi.filegroup.markers import marked_groups
 from pudi.filegroup.slices import UNNAMED
 from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, State, WriteStat, new_file_id
+from pudi.format.instants import CLUSTER
 from pudi.format.plans import (
-    OPERATION,
     ClusteringGroup,
     ClusteringPlan,
     decode_clustering_plan,
@@ -119,7 +118,7 @@ class Clustering(PlannedService):
         return is_clustering_due(
             snapshot.timeline,
             ClusteringOptions.of(snapshot.options),
-            lambda instant: store.read_commit_metadata(instant).operation_type == OPERATION,
+            lambda instant: store.read_commit_metadata(instant).is_clustering,
         )
 
     def need(self, snapshot: TargetSnapshot) -> Need | None:
@@ -299,7 +298,7 @@ class ClusteringRun(WritingRun):
         return CommitMetadata(
             by_partition,
             extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
-            operation_type=OPERATION,
+            operation_type=CLUSTER,
             partition_to_replace_file_ids=replaced,
         )
 
@@ -334,7 +333,7 @@ class ClusteringRun(WritingRun):
 def _unclustered(snapshot: TableSnapshot) -> Callable[[FileSlice], bool]:
     """Return what tells whether a slice has changed since a clustering wrote its base file."""
     replaced, meta = snapshot.timeline.of(Action.REPLACECOMMIT), snapshot.meta
-    clustered = {i.requested for i in replaced if meta.store.read_commit_metadata(i).operation_type == OPERATION}
+    clustered = {i.requested for i in replaced if meta.store.read_commit_metadata(i).is_clustering}
     return lambda each: each.base is None or bool(each.logs) or each.base.instant not in clustered
 
 

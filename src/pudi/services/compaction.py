@@ -25,11 +25,9 @@ from pudi.client.write_settings import change_logging, file_options
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
-from pudi.concurrency import busy_groups
-from pudi.concurrency.touched import compacted_groups
 from pudi.config import CompactionOptions, check_compactable, check_consistent
 from pudi.errors import ConflictError
-from pudi.filegroup import Replacements, compaction_plan
+from pudi.filegroup import Replacements, busy_groups, compacted_groups, compaction_plan
 from pudi.format import (
     Action,
     CommitMetadata,

@@ -9,9 +9,9 @@ from itertools import chain
 from posixpath import basename
 
 from pudi.client import TableSnapshot
-from pudi.concurrency import busy_groups
 from pudi.config import CleanOptions, CleanPolicy, CompactionOptions
 from pudi.config.option import Value
+from pudi.filegroup import busy_groups
 from pudi.format import Action, FileGroupId, encode_compaction_plan
 from pudi.format.plans import CleanPlan, encode_clean_plan
 from pudi.services.clean import Clean

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from pudi.client.log_merging import merging_of
 from pudi.client.snapshot import TableSnapshot
-from pudi.concurrency import busy_groups
 from pudi.config import CompactionOptions
 from pudi.errors import NotSupportedError
-from pudi.filegroup import FileSlice, read_log_blocks
+from pudi.filegroup import FileSlice, busy_groups, read_log_blocks
 from pudi.format import Action, State, encode_compaction_plan
 from pudi.services.compaction import (
     LEFT_TO_WRITES,

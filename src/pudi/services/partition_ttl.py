@@ -25,10 +25,10 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NoConflict, SchemaUnchanged
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report, build_commit_metadata
-from pudi.concurrency import ConflictCheck, busy_groups
+from pudi.concurrency import ConflictCheck
 from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, busy_groups
 from pudi.format import INIT_INSTANT, Action, decode_partition_metadata, millis_to_instant, partition_metadata_path
 from pudi.indexes.kind import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from pudi.client.find_index import find_index
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.concurrency import busy_groups, closed_groups
 from pudi.config import ClusteringOptions, IndexOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, busy_groups, closed_groups
 from pudi.format import CONSISTENT_HASHING_DIR
 from pudi.format.plans import ClusteringGroup, ClusteringPlan
 from pudi.services.clustering_plan import GroupChange, Resizing, plan_resizing

@@ -14,7 +14,7 @@ from pudi.config import resolve
 from pudi.config.arguments import names_given
 from pudi.context.lazy import lazy_module
 from pudi.errors import InvalidArgumentError, NotFoundError
-from pudi.filegroup.compactions import compaction_plan
+from pudi.filegroup.pending_plans import compaction_plan
 from pudi.format import Action, CommitMetadata, State
 from pudi.format.plans import decode_clustering_plan
 from pudi.plan import Selection
@@ -117,7 +117,7 @@ class InstantVerbs(VerbGroup):
         completed = [
             replace(instant, action=Action.CLUSTERING)
             for instant in timeline.of(Action.REPLACECOMMIT)
-            if store.read_commit_metadata(instant).operation_type == "CLUSTER"
+            if store.read_commit_metadata(instant).is_clustering
         ]
         pending = timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT)
         for instant in (*completed, *pending):

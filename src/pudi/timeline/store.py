@@ -35,6 +35,7 @@ from pudi.format import (
     encode_commit_metadata,
     parse_data_file,
 )
+from pudi.format.instants import CLUSTER
 from pudi.format.layout import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
@@ -106,9 +107,6 @@ def written_files(content: bytes | CommitMetadata) -> list[str]:
 
 
 _log = logging.getLogger(__name__)
-
-CLUSTER = "CLUSTER"
-"""The operation that a clustering's plan names (WriteOperationType)."""
 
 
 @dataclass(frozen=True, slots=True)
