@@ -15,7 +15,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import revert_to_requested
-from pudi.config import WriteOptions, resolve
+from pudi.config import resolve
 from pudi.context import Context, Storage
 from pudi.engine.local import LocalEngine
 from pudi.format import Action, InstantInfo, RollbackPlan, RollbackRequest, State, encode_rollback_plan
@@ -157,7 +157,7 @@ def test_a_rollback_of_a_run_that_is_pending_keeps_the_plan(table: Path) -> None
     )
     plan = RollbackPlan(InstantInfo(target.requested, target.action.value), requests)
     meta.store.request(Action.ROLLBACK, encode_rollback_plan(plan))
-    repair_dead_writes(meta, WriteOptions.of(resolve({})))
+    repair_dead_writes(meta, resolve({}))
     assert _pending(meta).state is State.REQUESTED
     assert base_files(table) == old
     assert rows(table) == before

@@ -14,7 +14,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.commit.dead_writers import repair_dead_writes
-from pudi.config import WriteOptions, resolve
+from pudi.config import resolve
 from pudi.context import Context
 from pudi.context.clock import ManualClock
 from pudi.format import Action
@@ -300,7 +300,7 @@ class Turns:
 
         BaseHoodieTableServiceClient.runTableServicesInline begins a deletion before it knows whether any is due.
         """
-        eager = WriteOptions.of(resolve({"hoodie.clean.failed.writes.policy": "EAGER"}))
+        eager = resolve({"hoodie.clean.failed.writes.policy": "EAGER"})
         repair_dead_writes(MetaClient.open(str(self.path), None, {}), eager)
 
     def round(self, by: str, units: list[str], verb: str) -> None:

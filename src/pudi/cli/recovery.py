@@ -77,7 +77,7 @@ def rollback(
         table, options = opened(path, storage_option), pairs("--option", option)
         if not (yes or as_json):
             if instant not in {each.requested for each in table.timeline.pending}:
-                savepoints.commit_of(table._meta, table.timeline, instant)
+                savepoints.commit_of(table._snapshot(), instant)
             typer.confirm(f"Roll back {instant} of {path}? Its files are deleted.", abort=True)
         _report(table.rollback(instant, options=options), as_json)
 
@@ -96,7 +96,7 @@ def restore(
     with errors():
         table, options = opened(path, storage_option), pairs("--option", option)
         if to is not None and not (yes or as_json):
-            savepoints.commit_of(table._meta, table.timeline, to)
+            savepoints.commit_of(table._snapshot(), to)
             typer.confirm(f"Roll back all commits after {to} of {path}? Their files are deleted.", abort=True)
         _report(table.restore(to, options=options), as_json)
 

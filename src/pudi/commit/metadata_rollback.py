@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import CorruptError, PudiError
 from pudi.filegroup import Markers
 from pudi.format import Action
@@ -35,28 +36,27 @@ class MetadataRollbackPlan:
     compactions: tuple[tuple[Instant, tuple[str, ...]], ...] = ()
 
 
-def plan_metadata_rollback(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> MetadataRollbackPlan | None:
+def plan_metadata_rollback(snapshot: TableSnapshot, going: Collection[str]) -> MetadataRollbackPlan | None:
     """Return how to follow by rolling back deltacommits; None if that doesn't leave what a rebuild would make.
 
     It does if what followed them in the metadata table doesn't contain their entries. Index builds and log compactions
     do. Compactions do too, but the file slices that they merged may still be there. Under the table's lock.
 
     Args:
-        meta: the table.
-        timeline: its timeline now.
+        snapshot: the table now.
         going: requested times of the commits that are rolled back: all that completed since the first of them. Those
             that are off the timeline must be off that of the metadata table too.
     """
-    config = meta.config
+    config = snapshot.config
     if FILES not in config.metadata_partitions or config.metadata_partitions_inflight:
         return None
     if config.metadata_partitions_to_rebuild:
         return None
     try:
-        if _changes_schema(meta, timeline, going):
+        if _changes_schema(snapshot, going):
             return None
-        opened = meta.metadata_table(timeline)
-        return None if opened.invalidated else _plan(meta, timeline, opened.timeline, going)
+        opened = snapshot.metadata_table()
+        return None if opened.invalidated else _plan(snapshot, opened.timeline, going)
     except PudiError:  # a rebuild repairs it
         return None
 
@@ -78,21 +78,19 @@ def take_compactions_back(meta: MetaClient, plan: MetadataRollbackPlan) -> None:
         mdt.store.discard(replace(instant, action=Action.COMPACTION))
 
 
-def _changes_schema(meta: MetaClient, timeline: Timeline, going: Collection[str]) -> bool:
+def _changes_schema(snapshot: TableSnapshot, going: Collection[str]) -> bool:
     """Return whether the table gets another schema: the indexes' definitions may name columns that go."""
-    left = replace(timeline, instants=tuple(each for each in timeline.instants if each.requested not in going))
-    if not left.commits:
+    instants = tuple(each for each in snapshot.timeline.instants if each.requested not in going)
+    left = snapshot.at(replace(snapshot.timeline, instants=instants))
+    if not left.timeline.commits:
         return True
-    return (meta.schema_json(left), meta.schema_by_id(left)) != (
-        meta.schema_json(timeline),
-        meta.schema_by_id(timeline),
-    )
+    return (left.schema.avro, left.schema_by_id) != (snapshot.schema.avro, snapshot.schema_by_id)
 
 
-def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection[str]) -> MetadataRollbackPlan | None:
+def _plan(snapshot: TableSnapshot, own: Timeline, going: Collection[str]) -> MetadataRollbackPlan | None:
     """Return how to follow, unless an instant of the metadata table contains entries of others that go."""
     gone = [each for each in own.commits if each.requested in going]
-    there = {each.requested for each in timeline.commits} & set(going)
+    there = {each.requested for each in snapshot.timeline.commits} & set(going)
     if own.pending or there != {each.requested for each in gone}:
         return None
     if any(each.action is not Action.DELTACOMMIT for each in gone):
@@ -103,9 +101,9 @@ def _plan(meta: MetaClient, timeline: Timeline, own: Timeline, going: Collection
     others = [each for each in later if each.action is Action.DELTACOMMIT]
     if len(compactions) + len(others) < sum(each.is_write for each in later):
         return None
-    if not all(_states_deletions(meta, timeline, each) for each in others):
+    if not all(_states_deletions(snapshot, each) for each in others):
         return None
-    return _without(meta, own, compactions)
+    return _without(snapshot.meta, own, compactions)
 
 
 def _without(meta: MetaClient, own: Timeline, compactions: Sequence[Instant]) -> MetadataRollbackPlan | None:
@@ -144,10 +142,12 @@ def _written_by(mdt: MetaClient, compaction: Instant) -> tuple[str, ...]:
     return paths
 
 
-def _states_deletions(meta: MetaClient, timeline: Timeline, instant: Instant) -> bool:
+def _states_deletions(snapshot: TableSnapshot, instant: Instant) -> bool:
     """Return whether a deltacommit of the metadata table only says which files the table deleted."""
-    origin = {each.action for each in timeline.instants if each.requested == instant.requested and each.is_completed}
+    origin = {
+        each.action for each in snapshot.timeline.instants if each.requested == instant.requested and each.is_completed
+    }
     if not origin or origin - _DELETING:
         return False
-    written: Iterable[str] = open_metadata(meta).store.read_commit_metadata(instant).partition_to_write_stats
+    written: Iterable[str] = open_metadata(snapshot.meta).store.read_commit_metadata(instant).partition_to_write_stats
     return _OF_FILES.issuperset(written)

@@ -310,9 +310,9 @@ def _check(meta: MetaClient, options: Options) -> None:
 def _with_metadata(meta: MetaClient, options: Options) -> None:
     """Create the metadata table if there is none, after a rollback of dead writers."""
     reconcile_metadata(meta, options)
-    timeline = repair_dead_writes(meta, WriteOptions.of(options))
+    snapshot = repair_dead_writes(meta, options)
     wanted = replace(options, given={**options.given, MetadataOptions.enabled.key: True})
-    build_metadata(TableSnapshot(meta, timeline, wanted))
+    build_metadata(replace(snapshot, options=wanted))
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError(
             "an index needs a metadata table, and none can be made below version 8 while a write is pending; retry "

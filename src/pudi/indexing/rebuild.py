@@ -236,8 +236,9 @@ def reinitialize_partitions(meta: MetaClient, engine: Engine, options: Options) 
 
 def _check_alone(meta: MetaClient, options: Options, doomed: Collection[str]) -> None:
     """Refuse to delete partitions that can't be rebuilt now, or that another process is building or compacting."""
-    dead = {instant.requested for instant in dead_writes(meta, WriteOptions.of(options))}
-    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+    snapshot = TableSnapshot.load(meta, options)
+    dead = {instant.requested for instant in dead_writes(snapshot)}
+    for instant, alive in pending_writes(snapshot):
         if FILES in doomed and instant.action is Action.INDEXING and alive is Liveness.ALIVE:
             raise ConflictError(
                 "an index is being built by another process; repair the table when that is over",
@@ -262,7 +263,7 @@ def _stop_services(meta: MetaClient, options: Options, doomed: Collection[str]) 
         mdt = open_metadata(meta)
     except (CorruptError, NotSupportedError):
         return
-    for instant, alive in pending_writes(mdt, WriteOptions.of(options)):
+    for instant, alive in pending_writes(TableSnapshot.load(mdt, options)):
         if not instant.action.is_planned:
             continue
         if alive is Liveness.ALIVE or (alive is Liveness.UNKNOWN and instant.state is State.INFLIGHT):

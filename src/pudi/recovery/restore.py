@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import is_available
-from pudi.commit.metadata_rollback import MetadataRollbackPlan, plan_metadata_rollback, take_compactions_back
+from pudi.commit.metadata_rollback import plan_metadata_rollback, take_compactions_back
 from pudi.commit.rollback import resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
 from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
@@ -38,7 +39,7 @@ from pudi.recovery.savepoints import check_can_roll_back, check_retained, commit
 from pudi.services.clean import has_deleted
 from pudi.storage import delete_for_good
 from pudi.task import Engine
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 
 _DROPPED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 """Pending actions whose plans may be rolled back: they delete nothing, and writes don't build on them."""
@@ -80,33 +81,34 @@ def roll_back_commit(meta: MetaClient, engine: Engine, options: Options, instant
         NotSupportedError: the plan of another service, which can only be run.
         BlockedError: another process is writing, or runs the plan; or a clean died that had deleted files.
     """
-    _check(meta, engine, options)
-    plan = next((each for each in meta.store.load().pending if each.requested == instant), None)
+    snapshot = _ready(meta, engine, options)
+    plan = next((each for each in snapshot.timeline.pending if each.requested == instant), None)
     if plan is not None and plan.action.is_planned:
         return _roll_back_plan(meta, options, plan)
 
-    def run(metadata_plan: MetadataRollbackPlan | None = None) -> RollbackResult:
-        timeline = meta.store.load()
-        commit = _newest(meta, options, timeline, instant)
-        if metadata_plan is not None:
-            take_compactions_back(meta, metadata_plan)
-        else:  # others may have come in between
-            _check_before(meta, timeline, commit)
-        _abort_plans(meta, timeline, commit.requested)
+    def carry_out(snapshot: TableSnapshot, commit: Instant) -> RollbackResult:
+        _abort_plans(snapshot, commit.requested)
         rollback, metadata = roll_back(meta, commit)
         return RollbackResult(rollback.requested, rollback.completion, metadata.commits_rollback, _deleted([metadata]))
 
+    def carry_out_later() -> RollbackResult:  # others may have come in between
+        now = TableSnapshot.load(meta, options)
+        commit = _newest(now, instant)
+        _check_before(now, commit)
+        return carry_out(now, commit)
+
     with meta.lock:
-        refuse_pending_restore(meta, meta.store.load())
-        timeline = repair_dead_writes(meta, WriteOptions.of(options))
-        commit = _newest(meta, options, timeline, instant)
-        _check_before(meta, timeline, commit)
+        refuse_pending_restore(TableSnapshot.load(meta))
+        snapshot = repair_dead_writes(meta, options)
+        commit = _newest(snapshot, instant)
+        _check_before(snapshot, commit)
         meta.reload()
         of_slices = meta.store.rules.logs_name_their_slice and commit.action is not meta.commit_action
-        metadata_plan = None if of_slices else plan_metadata_rollback(meta, timeline, {instant})
+        metadata_plan = None if of_slices else plan_metadata_rollback(snapshot, {instant})
         if metadata_plan is not None:
-            return run(metadata_plan)
-    return rebuild_around(meta, engine, options, run)
+            take_compactions_back(meta, metadata_plan)
+            return carry_out(snapshot, commit)
+    return rebuild_around(meta, engine, options, carry_out_later)
 
 
 def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> RollbackResult:
@@ -119,8 +121,9 @@ def _roll_back_plan(meta: MetaClient, options: Options, plan: Instant) -> Rollba
             instant=plan.requested,
         )
     with meta.lock:
-        refuse_pending_restore(meta, meta.store.load())
-        current = meta.store.load().find(plan.requested, plan.action)
+        snapshot = TableSnapshot.load(meta)
+        refuse_pending_restore(snapshot)
+        current = snapshot.timeline.find(plan.requested, plan.action)
         if current is None or current.is_completed or not is_available(meta, current, WriteOptions.of(options)):
             raise BlockedError(
                 f"another process runs the {plan.action.value}, or has run it: wait until it's over",
@@ -150,19 +153,19 @@ def _check_nothing_builds_on(meta: MetaClient, compaction: Instant) -> None:
                 )
 
 
-def _newest(meta: MetaClient, options: Options, timeline: Timeline, instant: str) -> Instant:
+def _newest(snapshot: TableSnapshot, instant: str) -> Instant:
     """Return a commit that may be rolled back: the newest one."""
-    commit = commit_of(meta, timeline, instant)
+    timeline, commit = snapshot.timeline, commit_of(snapshot, instant)
     newer = [each for each in timeline.commits if timeline.done(each) > timeline.done(commit)]
     if newer:
         raise InvalidArgumentError(
             f"{len(newer)} commits completed after this one, the last at {newer[-1].requested}: roll them back first, "
             "or restore the table to the commit before",
-            table=meta.storage.root,
+            table=snapshot.table,
             instant=instant,
         )
-    _check_going(meta, options, timeline, [commit], commit)
-    check_can_roll_back(meta, timeline, commit)
+    _check_going(snapshot, [commit], commit)
+    check_can_roll_back(snapshot, commit)
     return commit
 
 
@@ -180,47 +183,42 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
         InvalidArgumentError: a later commit has a savepoint, or `to` isn't what the pending restore restores to.
         BlockedError: another process is writing, an index is being built, or a clean died that had deleted files.
     """
-    _check(meta, engine, options)
+    _ready(meta, engine, options)
 
-    def run(metadata_plan: MetadataRollbackPlan | None = None) -> RollbackResult:
-        timeline = meta.store.load()
-        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
-        if not pending:
-            plan = _plan(meta, options, timeline, to or "")
-            if metadata_plan is not None:
-                take_compactions_back(meta, metadata_plan)
-            _abort_plans(meta, timeline, plan.target)
-            instant = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
-        else:
-            instant, plan = pending[0], _planned(meta, pending[0])
-            if metadata_plan is not None:
-                take_compactions_back(meta, metadata_plan)
-        return _carry_out(meta, instant, plan)
+    def carry_out_later() -> RollbackResult:  # others may have come in between
+        now = TableSnapshot.load(meta, options)
+        begun = _pending_restore(now)
+        return _carry_out(now, begun, _plan(now, to or "") if begun is None else _planned(meta, begun))
 
     with meta.lock:
-        timeline = meta.store.load()
-        pending = timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)
-        if pending:
-            plan = _planned(meta, pending[0])
+        snapshot = TableSnapshot.load(meta, options)
+        begun = _pending_restore(snapshot)
+        if begun is not None:
+            plan = _planned(meta, begun)
             if to not in {None, plan.target}:
                 raise InvalidArgumentError(
-                    f"the restore {pending[0].requested} to {plan.target} is pending: complete it first",
+                    f"the restore {begun.requested} to {plan.target} is pending: complete it first",
                     table=meta.storage.root,
                     instant=to,
                 )
         elif to is None:
             raise InvalidArgumentError("no restore is pending: say what to restore to", table=meta.storage.root)
         else:
-            timeline = repair_dead_writes(meta, WriteOptions.of(options))
-            plan = _plan(meta, options, timeline, to)
+            snapshot = repair_dead_writes(meta, options)
+            plan = _plan(snapshot, to)
         meta.reload()
         # in layout 1, a rollback's deltacommit would stay in the metadata table, whose rollback is taken off
         going = {each.commit_time for each in plan.instants}
         with_suffixes = meta.store.rules.services_have_suffixes
-        metadata_plan = None if with_suffixes else plan_metadata_rollback(meta, timeline, going)
+        metadata_plan = None if with_suffixes else plan_metadata_rollback(snapshot, going)
         if metadata_plan is not None:
-            return run(metadata_plan)
-    return rebuild_around(meta, engine, options, run)
+            take_compactions_back(meta, metadata_plan)
+            return _carry_out(snapshot, begun, plan)
+    return rebuild_around(meta, engine, options, carry_out_later)
+
+
+def _pending_restore(snapshot: TableSnapshot) -> Instant | None:
+    return next(iter(snapshot.timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)), None)
 
 
 def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
@@ -228,21 +226,24 @@ def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
     return decode_restore_plan(meta.store.read(restore, State.REQUESTED), path=path)
 
 
-def _check(meta: MetaClient, engine: Engine, options: Options) -> None:
+def _ready(meta: MetaClient, engine: Engine, options: Options) -> TableSnapshot:
     """Refuse what can't be written, and rebuild what an earlier restore that died left: its builds are pending."""
     meta.reload()
     check_writable(meta.config, meta.storage.root, options)
-    if not meta.store.load().of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+    snapshot = TableSnapshot.load(meta, options)
+    if _pending_restore(snapshot) is None:
         finish_rebuild(meta, engine, options)
+    return snapshot
 
 
-def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> RestorePlan:
+def _plan(snapshot: TableSnapshot, to: str) -> RestorePlan:
     """Plan a restore, and refuse one that would lose anything, before anything is touched."""
-    commit = commit_of(meta, timeline, to)
-    going = [each for each in timeline.commits if _is_after(meta, timeline, each, commit)]
-    _check_going(meta, options, timeline, going, commit)
+    meta, timeline = snapshot.meta, snapshot.timeline
+    commit = commit_of(snapshot, to)
+    going = [each for each in timeline.commits if _is_after(snapshot, each, commit)]
+    _check_going(snapshot, going, commit)
     if commit.requested not in {each.requested for each in timeline.of(Action.SAVEPOINT)}:
-        check_retained(meta, timeline, commit)
+        check_retained(snapshot, commit)
     archived = [each.requested for each in meta.store.archived(to) if each.is_write and each.requested > to]
     if set(archived) - {each.requested for each in timeline.commits}:
         raise NotFoundError(
@@ -252,25 +253,24 @@ def _plan(meta: MetaClient, options: Options, timeline: Timeline, to: str) -> Re
         )
     gone = {each.requested for each in going}
     left = tuple(each for each in timeline.instants if each.requested not in gone)
-    _check_whole(meta, timeline, replace(timeline, instants=left))
+    _check_whole(snapshot.seeing(replace(timeline, instants=left)))
     ordered = sorted(going, key=lambda each: (timeline.done(each), each.requested), reverse=True)
     return RestorePlan(to, tuple(InstantInfo(each.requested, each.action.value) for each in ordered))
 
 
-def _is_after(meta: MetaClient, timeline: Timeline, instant: Instant, target: Instant) -> bool:
+def _is_after(snapshot: TableSnapshot, instant: Instant, target: Instant) -> bool:
     """Return whether a restore to a commit takes an instant back.
 
     Compactions bring nothing that is newer than their request, and compare by that.
     """
-    if meta.merges_on_read and Action.COMMIT in {instant.action, target.action}:
+    if snapshot.meta.merges_on_read and Action.COMMIT in {instant.action, target.action}:
         return instant.requested > target.requested
-    return timeline.done(instant) > timeline.done(target)
+    return snapshot.timeline.done(instant) > snapshot.timeline.done(target)
 
 
-def _check_going(
-    meta: MetaClient, options: Options, timeline: Timeline, going: Sequence[Instant], since: Instant
-) -> None:
+def _check_going(snapshot: TableSnapshot, going: Sequence[Instant], since: Instant) -> None:
     """Refuse to roll back what has a savepoint, or what another process may build on."""
+    meta, timeline = snapshot.meta, snapshot.timeline
     saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
     for each in going:
         if each.requested in saved:
@@ -279,7 +279,7 @@ def _check_going(
                 table=meta.storage.root,
                 instant=each.requested,
             )
-    write_options = WriteOptions.of(options)
+    write_options = WriteOptions.of(snapshot.options)
     for each in timeline.pending:
         if each.action.is_planned and each.requested < since.requested:
             continue
@@ -307,48 +307,56 @@ def _has_deleted(meta: MetaClient, clean: Instant) -> bool:
         return False
 
 
-def _abort_plans(meta: MetaClient, timeline: Timeline, since: str) -> None:
+def _abort_plans(snapshot: TableSnapshot, since: str) -> None:
     """Abort plans of services that name files of commits that are rolled back; no process runs them."""
-    for each in timeline.pending:
+    for each in snapshot.timeline.pending:
         if each.action.is_planned and each.requested > since:
-            abort(meta, each, dead=True)
+            abort(snapshot.meta, each, dead=True)
 
 
-def _check_before(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+def _check_before(snapshot: TableSnapshot, commit: Instant) -> None:
     """Refuse to roll a commit back if a clean deleted files that it replaced."""
-    written = meta.store.read_commit_metadata(commit)
+    written = snapshot.meta.store.read_commit_metadata(commit)
     touched = written.partitions
-    left = tuple(each for each in timeline.instants if each is not commit)
-    _check_whole(meta, timeline, replace(timeline, instants=left), sorted(touched))
+    left = tuple(each for each in snapshot.timeline.instants if each is not commit)
+    _check_whole(snapshot.seeing(replace(snapshot.timeline, instants=left)), sorted(touched))
 
 
-def _check_whole(meta: MetaClient, timeline: Timeline, seen: Timeline, partitions: Sequence[str] | None = None) -> None:
+def _check_whole(snapshot: TableSnapshot, partitions: Sequence[str] | None = None) -> None:
     """Refuse a state whose files are gone.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
-        seen: the part of it that makes the state.
+        snapshot: the table, of which a reader sees the state.
         partitions: the partitions to look at; None for all.
 
     Raises:
         NotFoundError: a file is gone.
         CorruptError: a file isn't what its commit wrote.
     """
+    meta, seen = snapshot.meta, snapshot.seen
     for commit in seen.commits:  # the view asks those that have been read
         meta.store.read_commit_metadata(commit)
     listing = StorageListing(meta.storage)
-    view = FileSystemView(timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True)
+    view = FileSystemView(snapshot.timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True)
     view.all_slices() if partitions is None else view.slices_of(partitions)
 
 
-def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> RollbackResult:
-    """Roll back what the plan names and is still there, and complete; under the table's lock."""
+def _carry_out(snapshot: TableSnapshot, begun: Instant | None, plan: RestorePlan) -> RollbackResult:
+    """Roll back what the plan names and is still there, and complete; under the table's lock.
+
+    Args:
+        snapshot: the table, loaded under the lock.
+        begun: the restore, if it's pending already.
+        plan: what it rolls back.
+    """
+    meta, timeline = snapshot.meta, snapshot.timeline
+    if begun is None:
+        _abort_plans(snapshot, plan.target)
+        begun = meta.store.request(Action.RESTORE, encode_restore_plan(plan))
     began_ms = meta.context.clock.now_ms()
-    if restore.state is State.REQUESTED:
-        restore = meta.store.start(restore, shared=True)
+    restore = meta.store.start(begun, shared=True) if begun.state is State.REQUESTED else begun
     done = {}
-    for each in meta.store.load().instants:
+    for each in timeline.instants:
         if each.action is not Action.ROLLBACK or each.requested < restore.requested:
             continue
         if each.is_completed:
@@ -358,14 +366,14 @@ def _carry_out(meta: MetaClient, restore: Instant, plan: RestorePlan) -> Rollbac
             _, metadata = resume(meta, each, restores=True)
         done.update(dict.fromkeys(metadata.commits_rollback, metadata))
     for named in plan.instants:
-        target = meta.store.load().commit(named.commit_time)
-        if target is not None:
+        target = timeline.commit(named.commit_time)
+        if target is not None and named.commit_time not in done:
             _, metadata = roll_back(meta, target, restores=True)
             done[named.commit_time] = metadata
     rolled_back = [(named, done[named.commit_time]) for named in plan.instants if named.commit_time in done]
     took_ms = meta.context.clock.now_ms() - began_ms
     completed = meta.store.complete(restore, encode_restore_metadata(restore.requested, took_ms, rolled_back))
-    _forget(meta, [each for each in meta.store.load().of(Action.ROLLBACK) if each.requested > plan.target])
+    _forget(meta, [each for each in snapshot.refreshed().timeline.of(Action.ROLLBACK) if each.requested > plan.target])
     times = tuple(named.commit_time for named, _ in rolled_back)
     return RollbackResult(
         restore.requested, completed.completion, times, _deleted([metadata for _, metadata in rolled_back])

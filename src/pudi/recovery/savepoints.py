@@ -19,7 +19,7 @@ from pudi.format.recovery import encode_savepoint
 from pudi.services.archive_plan import replaced_files
 from pudi.services.clean_plan import savepointed_names
 from pudi.storage import delete_for_good
-from pudi.timeline import Instant, Timeline, archive
+from pudi.timeline import Instant, archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ def make_savepoint(meta: MetaClient, instant: str | None, user: str, comment: st
     """
     with meta.lock:
         meta.reload()
-        timeline = finish_rollbacks(meta)
-        commit = commit_of(meta, timeline, instant)
-        if any(each.requested == commit.requested for each in timeline.of(Action.SAVEPOINT)):
+        snapshot = finish_rollbacks(TableSnapshot.load(meta))
+        commit = commit_of(snapshot, instant)
+        if any(each.requested == commit.requested for each in snapshot.timeline.of(Action.SAVEPOINT)):
             raise InvalidArgumentError(
                 "the commit has a savepoint already", table=meta.storage.root, instant=commit.requested
             )
-        check_retained(meta, timeline, commit)
-        files = _files(meta, timeline, commit)
+        check_retained(snapshot, commit)
+        files = _files(snapshot, commit)
         made_ms = meta.context.clock.now_ms()
         inflight = Instant(commit.requested, Action.SAVEPOINT, State.INFLIGHT, layout=meta.store.layout)
         meta.storage.put(meta.store.path(inflight), b"", durable=True)  # one may be left of a process that died
@@ -73,15 +73,15 @@ def make_savepoint(meta: MetaClient, instant: str | None, user: str, comment: st
     return Savepoint(commit.requested, made, user, comment, sum(map(len, files.values())))
 
 
-def list_savepoints(meta: MetaClient) -> list[Savepoint]:
+def list_savepoints(snapshot: TableSnapshot) -> list[Savepoint]:
     """Return the savepoints, oldest commit first.
 
     Raises:
         CorruptError: one can't be read.
     """
     found = []
-    for instant in meta.store.load().of(Action.SAVEPOINT):
-        record = meta.store.decoded(instant)
+    for instant in snapshot.timeline.of(Action.SAVEPOINT):
+        record = snapshot.meta.store.decoded(instant)
         try:
             made = datetime.fromtimestamp(record["savepointedAt"] / 1000, timezone.utc)
             files = sum(len(each["savepointDataFile"]) for each in record["partitionMetadata"].values())
@@ -89,7 +89,7 @@ def list_savepoints(meta: MetaClient) -> list[Savepoint]:
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError, OSError) as error:
             raise CorruptError(
                 f"the savepoint can't be read ({error!r}); delete it, or restore its file from a copy",
-                table=meta.storage.root,
+                table=snapshot.table,
                 instant=instant.requested,
             ) from error
     return found
@@ -110,30 +110,31 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
         InvalidArgumentError: its commit can't be archived yet, since it replaced file groups that no clean has deleted.
     """
     with meta.lock:
-        timeline = meta.store.load()
-        found = timeline.find(instant, Action.SAVEPOINT)
+        snapshot = TableSnapshot.load(meta)
+        found = snapshot.timeline.find(instant, Action.SAVEPOINT)
         if found is None:
-            known = ", ".join(each.requested for each in timeline.of(Action.SAVEPOINT)) or "none"
+            known = ", ".join(each.requested for each in snapshot.timeline.of(Action.SAVEPOINT)) or "none"
             raise NotFoundError(
                 f"the commit has no savepoint; the table's savepoints: {known}",
                 table=meta.storage.root,
                 instant=instant,
             )
         if found.is_completed:
-            _archive_behind(meta, timeline, found)
+            _archive_behind(snapshot, found)
             delete_for_good(meta.storage, [meta.store.path(found)])
         delete_for_good(meta.storage, [meta.store.path(found, State.INFLIGHT)])
 
 
-def _archive_behind(meta: MetaClient, timeline: Timeline, savepoint: Instant) -> None:
+def _archive_behind(snapshot: TableSnapshot, savepoint: Instant) -> None:
     """Archive commits that have no savepoint without a given one, and that are older than an archived commit."""
+    meta, timeline = snapshot.meta, snapshot.timeline
     saved = {each.requested for each in timeline.of(Action.SAVEPOINT)} - {savepoint.requested}
     free = [each for each in timeline.commits if each.requested not in saved]
     if not free:
         return
     newest = max((each.requested for each in meta.store.archived(free[0].requested) if each.is_write), default="")
     behind = [each for each in free if each.requested < newest]
-    bound = replaced_files(TableSnapshot(meta, timeline), behind)
+    bound = replaced_files(snapshot, behind)
     if bound is not None:
         raise InvalidArgumentError(
             f"commits after the savepoint's were archived, so that its commit has to be, too; but {bound.reason}: "
@@ -144,37 +145,38 @@ def _archive_behind(meta: MetaClient, timeline: Timeline, savepoint: Instant) ->
     archive(meta.store, behind, ArchiveOptions.of(meta.options))
 
 
-def commit_of(meta: MetaClient, timeline: Timeline, instant: str | None) -> Instant:
+def commit_of(snapshot: TableSnapshot, instant: str | None) -> Instant:
     """Return a completed commit.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
+        snapshot: the table.
         instant: requested time; None for the commit that completed last.
 
     Raises:
         NotFoundError: there is none on the active timeline.
     """
+    timeline = snapshot.timeline
     found = max(timeline.commits, key=timeline.done, default=None) if instant is None else timeline.commit(instant)
     if found is None:
         first = timeline.commits[0].requested if timeline.commits else "nothing"
         raise NotFoundError(
             f"no completed commit of that time is on the active timeline, which begins with {first}",
-            table=meta.storage.root,
+            table=snapshot.table,
             instant=instant,
         )
     return found
 
 
-def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+def check_retained(snapshot: TableSnapshot, commit: Instant) -> None:
     """Refuse a commit without savepoint whose files a clean may have deleted, or is about to delete.
 
     Raises:
         NotFoundError: it's older than what a later clean retained.
         CorruptError: a clean can't be read.
     """
+    timeline = snapshot.timeline
     every = (State.COMPLETED, State.INFLIGHT, State.REQUESTED)
-    cleans = cleans_after(meta.store, timeline, commit.requested, every)
+    cleans = cleans_after(snapshot.meta.store, timeline, commit.requested, every)
     for clean in cleans:
         retained = clean.retained
         if not retained:  # the policy counts file slices: only what was newest then is surely there
@@ -184,12 +186,12 @@ def check_retained(meta: MetaClient, timeline: Timeline, commit: Instant) -> Non
             raise NotFoundError(
                 "a clean may have deleted files of this commit, or is about to: clean "
                 f"{clean.requested} retained the commits from {retained} on; {retained_text(timeline, cleans)}",
-                table=meta.storage.root,
+                table=snapshot.table,
                 instant=commit.requested,
             )
 
 
-def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -> None:
+def check_can_roll_back(snapshot: TableSnapshot, commit: Instant) -> None:
     """Refuse to roll back a commit that the table still needs.
 
     Raises:
@@ -198,6 +200,7 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
             was requested.
         CorruptError: a savepoint can't be read.
     """
+    meta, timeline = snapshot.meta, snapshot.timeline
     left = replace(timeline, instants=tuple(each for each in timeline.instants if each != commit))
     with_savepoint = {each.requested for each in timeline.of(Action.SAVEPOINT)}
     is_last = all(each.requested in with_savepoint for each in left.commits)
@@ -208,7 +211,7 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
             table=meta.storage.root,
             instant=commit.requested,
         )
-    saved = savepointed_names(TableSnapshot(meta, timeline))
+    saved = savepointed_names(snapshot)
     stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
     written = {basename(path) for group in stats for stat in group for path in stat.paths}
     for requested, kept in saved.items():
@@ -220,9 +223,10 @@ def check_can_roll_back(meta: MetaClient, timeline: Timeline, commit: Instant) -
             )
 
 
-def _files(meta: MetaClient, timeline: Timeline, commit: Instant) -> dict[str, list[str]]:
+def _files(snapshot: TableSnapshot, commit: Instant) -> dict[str, list[str]]:
     """Return the names of the files that readers of the table as of a commit need, by partition path."""
-    view = meta.view(timeline, seen=timeline.until(commit.requested), archived_until=commit.requested)
+    seen = snapshot.seeing(snapshot.timeline.until(commit.requested))
+    view = seen.view(archived_until=commit.requested)
     files: dict[str, list[str]] = {}
     for each in view.all_slices():
         paths = [*([each.base.path] if each.base is not None else []), *(log.path for log in each.logs)]

@@ -58,7 +58,7 @@ class Archive(LockedService):
         with measured(meta, self.name) as figures, meta.lock:
             snapshot = target.load()
             if not target.is_metadata:
-                refuse_pending_restore(meta, snapshot.timeline)
+                refuse_pending_restore(snapshot)
             chosen = plan_archive(snapshot).instants
             figures["numInstantsArchived"] = len(chosen)
             _delete_markers(meta, chosen)

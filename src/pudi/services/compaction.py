@@ -100,7 +100,7 @@ class Compaction(PlannedService):
             return
         assert merging_of(target.load()) is not None
         if target.meta.store.rules.logs_name_their_slice:
-            repair_dead_writes(target.meta, target.write_options)
+            repair_dead_writes(target.meta, target.options)
 
     def is_due(self, snapshot: TargetSnapshot) -> bool:
         """Apply the trigger of the options; a metadata table has one plan at a time."""

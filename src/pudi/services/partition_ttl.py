@@ -91,7 +91,7 @@ class PartitionTtl(DirectService):
         check_writable(meta.config, meta.storage.root, target.options)
         with report.phase("repair"):
             reconcile_metadata(meta, target.options)
-            snapshot = target.at(repair_dead_writes(meta, target.write_options))
+            snapshot = target.at(repair_dead_writes(meta, target.options).timeline)
         with report.phase("list"):
             found = expired_partitions(snapshot)
         if not found.due:

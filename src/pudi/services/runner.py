@@ -66,8 +66,9 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
     service.prepare(target)
     meta = target.meta
     with meta.lock:
-        timeline = meta.store.load() if target.is_metadata else finish_rollbacks(meta)
-        snapshot = target.at(timeline)
+        snapshot = target.load()
+        if not target.is_metadata:
+            snapshot = target.at(finish_rollbacks(snapshot).timeline)
         if (when_due and not service.is_due(snapshot)) or service.must_wait(snapshot):
             return None
         content = service.plan(snapshot)
@@ -76,7 +77,7 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
         if not target.is_metadata:
             reconcile_metadata(meta, target.options)
         at = service.requested_time(snapshot) or snapshot.time_apart()
-        return meta.store.request(service.action, content, at=at, seen=timeline)
+        return meta.store.request(service.action, content, at=at, seen=snapshot.timeline)
 
 
 def run(
@@ -110,7 +111,7 @@ def run(
 def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timeline | None = None) -> CommitResult | None:
     """Run the plans of a service that no process runs; arguments and result as of `run`."""
     service.check(target)
-    sweep(target.meta, target.write_options)
+    sweep(target.meta, target.options)
     last = None
     for pending in _not_aside(service, target, _pending(timeline or target.load().timeline, [service])):
         if is_available(target.meta, pending, target.write_options):
@@ -144,7 +145,7 @@ def run_pending(
         NotFoundError: a file that a plan names is gone.
     """
     done = []
-    sweep(target.meta, target.write_options)
+    sweep(target.meta, target.options)
     for service in registry.planned_services():
         plans = _pending(target.load().timeline, [service]) if services is None or service.name in services else []
         for instant in plans if instants is None else [each for each in plans if each.requested in instants]:
@@ -180,7 +181,7 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     if _abort_if_obsolete(service, target, instant):
         return None
     if not target.is_metadata:
-        refuse_pending_restore(target.meta, target.meta.store.load())
+        refuse_pending_restore(target.load())
         reconcile_metadata(target.meta, target.options)
     return _Execution(service, target, target.meta).run(instant)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.dead_writers import pending_writes
-from pudi.config import Options, WriteOptions
+from pudi.config import Options
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.format import Action, instant_to_millis
@@ -35,15 +35,15 @@ _BLOCKS = dict.fromkeys(
 has it in `PlannedService.blocks`."""
 
 
-def pending_instants(meta: MetaClient, options: Options) -> Iterator[Pending]:
+def pending_instants(snapshot: TableSnapshot) -> Iterator[Pending]:
     """Return what isn't completed.
 
     Args:
-        meta: the table.
-        options: the user's: when a writer counts as dead.
+        snapshot: the table; its options say when a writer counts as dead.
     """
+    meta = snapshot.meta
     now_ms = meta.context.clock.now_ms()
-    for instant, alive in pending_writes(meta, WriteOptions.of(options)):
+    for instant, alive in pending_writes(snapshot):
         try:
             age = max(0, now_ms - instant_to_millis(instant.requested, meta.config.timezone)) // 1000
         except InvalidArgumentError:
@@ -196,7 +196,7 @@ def describe(snapshot: TableSnapshot) -> TableDescription:
         commits=len(timeline.commits),
         last_commits=tuple(describe_instant(meta, each) for each in reversed(timeline.commits[-_LAST:])),
         savepoints=tuple(each.requested for each in timeline.of(Action.SAVEPOINT)),
-        pending=tried("what is pending", lambda: tuple(pending_instants(meta, snapshot.options)), ()),
+        pending=tried("what is pending", lambda: tuple(pending_instants(snapshot)), ()),
         services=tried("what is due", lambda: _services(meta, snapshot.options), ()),
         problems=tuple(problems),
     )

@@ -76,7 +76,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     slices, problem = _slices(snapshot)
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
-    pending = tuple(pending_instants(meta, options))
+    pending = tuple(pending_instants(snapshot))
     targets = service_targets(meta, options)
     backlog, unknown = service_backlog(targets)
     found = Diagnosis(
@@ -88,7 +88,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         metadata=_metadata(snapshot),
         future=_future(snapshot, options[WriteOptions.clock_tolerance_ms]),
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
-        finished=tuple(finished_writes(meta, WriteOptions.of(options))),
+        finished=tuple(finished_writes(snapshot)),
         backlog=backlog,
         failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
         clustering=_clustering(snapshot, slices),

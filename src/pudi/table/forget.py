@@ -18,7 +18,7 @@ from pudi.client import MetaClient, TableSnapshot
 from pudi.client.find_index import find_index
 from pudi.client.schema_history import read_history
 from pudi.commit.dead_writers import dead_writes, repair_dead_writes
-from pudi.config import CleanOptions, CompactionOptions, Options, WriteOptions, check_writable
+from pudi.config import CleanOptions, CompactionOptions, Options, check_writable
 from pudi.config.option import Value
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError, PudiError
@@ -323,10 +323,11 @@ class _Forgetting:
 
     def _prepare(self) -> None:
         """Roll back dead writes, run pending plans, delete orphaned files."""
-        write_options = WriteOptions.of(self.options)
-        if dead_writes(self.meta, write_options):
-            self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair_dead_writes(self.meta, write_options))
-        timeline = self.meta.store.load()
+        snapshot = TableSnapshot.load(self.meta, self.options)
+        if dead_writes(snapshot):
+            self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair_dead_writes(self.meta, self.options))
+            snapshot = snapshot.refreshed()
+        timeline = snapshot.timeline
         if any(timeline.of(each.action, *PENDING) for each in planned_services()):
             self._step("pending plans", TABLE, "they keep files", lambda: run_pending(self._target))
         if find_orphans(self.meta):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pudi.client import TableSnapshot
 from pudi.config.arguments import text_given
 from pudi.context.lazy import lazy_module
 from pudi.table.base import VerbGroup
@@ -49,7 +50,7 @@ class RecoveryVerbs(VerbGroup):
         Raises:
             CorruptError: one can't be read.
         """
-        return savepoints.list_savepoints(self._for_call(None)[0])
+        return savepoints.list_savepoints(TableSnapshot.load(self._for_call(None)[0]))
 
     def delete_savepoint(self, instant: str) -> None:
         """Delete a savepoint: the next clean may delete its files.

@@ -6,9 +6,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pudi.client import MetaClient
+from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import dead_writes, repair_dead_writes
-from pudi.config import Options, WriteOptions
+from pudi.config import Options
 from pudi.errors import NotSupportedError
 from pudi.indexes.checking import Difference
 from pudi.indexing.rebuild import PartitionRebuild, rebuild, with_dependents
@@ -137,7 +138,7 @@ def plan_repair(meta: MetaClient, engine: Engine, options: Options, *, on_cluste
     """Errors of a table and possible repairs."""
     found = check_table(meta, engine, on_cluster=on_cluster)
     wrong, left = _sorted(meta, found.differences)
-    dead = tuple(instant.requested for instant in dead_writes(meta, WriteOptions.of(options)))
+    dead = tuple(instant.requested for instant in dead_writes(TableSnapshot.load(meta, options)))
     orphans = find_orphans(meta)
     return RepairPlan(found, tuple(sorted(with_dependents(meta, wrong))), orphans, dead, tuple(left))
 
@@ -166,7 +167,7 @@ def _carry_out(meta: MetaClient, engine: Engine, options: Options, plan: RepairP
     def clear_dead() -> None:
         # repair ignores pending services; the metadata table gets their files when they complete
         with contextlib.suppress(NotSupportedError):
-            repair_dead_writes(meta, WriteOptions.of(options))
+            repair_dead_writes(meta, options)
         remove_orphans(meta)
 
     return rebuild(meta, engine, options, plan.rebuilt, clear_dead)

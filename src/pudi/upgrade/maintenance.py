@@ -15,9 +15,10 @@ from enum import Enum
 from functools import partial
 
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import dead_writes, finished_writes, refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, PlanTakenError, is_available
-from pudi.config import Options, WriteOptions
+from pudi.config import Options
 from pudi.errors import PudiError
 from pudi.format import Action
 from pudi.indexing.indexing import run_pending_indexes
@@ -144,7 +145,8 @@ def maintain(
         CorruptError: the table's properties or its timeline can't be read.
     """
     meta.reload()
-    refuse_pending_restore(meta, meta.store.load())
+    snapshot = TableSnapshot.load(meta, options)
+    refuse_pending_restore(snapshot)
     work = _Work(meta, report, stopping, dry_run=dry_run)
     pending = read_intent(meta)
     if pending is not None:
@@ -153,15 +155,15 @@ def maintain(
         if work.steps[-1].outcome is not Outcome.DONE:
             return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
         meta = meta.now()
-    write_options = WriteOptions.of(options)
-    dead = dead_writes(meta, write_options)
+        snapshot = TableSnapshot.load(meta, options)
+    dead = dead_writes(snapshot)
     if dead:
         what = f"rolled back: {', '.join(each.requested for each in dead)}, whose writers died"
-        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, write_options))
-    over = [] if dead else finished_writes(meta, write_options)
+        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, options))
+    over = [] if dead else finished_writes(snapshot)
     if over:
         what = f"markers and heartbeats deleted: {', '.join(over)}, whose writers died after their commit"
-        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, write_options))
+        work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, options))
     work.on(ServiceTarget.of_table(meta, engine, options))
     building = meta.store.load().of(Action.INDEXING, *PENDING)
     if building:

@@ -25,7 +25,6 @@ from pudi.config import (
     CompactionOptions,
     Options,
     TableConfig,
-    WriteOptions,
     check_writable,
     metadata_switched_off,
     options_of_scope,
@@ -48,7 +47,6 @@ from pudi.services.runner import run, run_pending
 from pudi.services.service import PlannedService
 from pudi.services.target import ServiceTarget, clean_to
 from pudi.task import Engine
-from pudi.timeline import Timeline
 from pudi.timeline.layout_change import convert, discard, mark, unmark
 from pudi.upgrade.upgrade_intent import (
     Upgrade,
@@ -149,26 +147,26 @@ def _of_old(
 def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
     """Say what an upgrade does, and what it loses; errors as of `upgrade`."""
     root, old = meta.storage.root, meta.config
-    timeline = meta.store.load()
-    refuse_pending_restore(meta, timeline)
+    snapshot = TableSnapshot.load(meta, options)
+    refuse_pending_restore(snapshot)
     check_writable(old, root, options)
-    new = with_version(old, version, _columns(meta, timeline), root)
+    new = with_version(old, version, _columns(snapshot), root)
     check_writable(new, root, options)
     if old.version == version:
         return Upgrade(root, version, version)
-    _check_keys(meta, timeline, options, version)
+    _check_keys(snapshot, version)
     steps = ["complete what other writers left: roll dead writes back, run pending plans"]
     losses = []
     if meta.merges_on_read:
         steps.append("compact all log files")
     if _drops_logs(old, version):
-        _refuse_savepoints(meta, timeline, version)
+        _refuse_savepoints(snapshot, version)
         steps.append("clean all file slices but the newest: version 6 can't read log files of older ones")
         losses.append("time travel and changes from before now")
     if _crosses(old, version):
         layout = layout_of_version(version)
         steps.append(
-            f"write the active and archived timeline in layout {layout}, with {len(timeline.instants)} instants"
+            f"write the active and archived timeline in layout {layout}, with {len(snapshot.timeline.instants)} instants"
         )
     lost = sorted(name for name in old.metadata_partitions if version < partition_type(name).since)
     companions = {name for kind in kinds.KINDS for name in kind.type.companions}
@@ -193,8 +191,8 @@ def _last_steps(intent: UpgradeIntent) -> Iterator[str]:
         yield f"rebuild the index {spec.partition}"
 
 
-def _columns(meta: MetaClient, timeline: Timeline) -> list[str]:
-    return meta.schema(timeline).names if timeline.commits or meta.config.create_schema else []
+def _columns(snapshot: TableSnapshot) -> list[str]:
+    return snapshot.schema.columns.names if snapshot.timeline.commits or snapshot.config.create_schema else []
 
 
 def _crosses(config: TableConfig, version: int) -> bool:
@@ -205,22 +203,22 @@ def _drops_logs(config: TableConfig, version: int) -> bool:
     return _crosses(config, version) and version < config.version and config.table_type == MERGE_ON_READ
 
 
-def _check_keys(meta: MetaClient, timeline: Timeline, options: Options, version: int) -> None:
+def _check_keys(snapshot: TableSnapshot, version: int) -> None:
     """Refuse complex keys of one column without its name: version 9 always writes it. Hudi only warns."""
-    if version >= 9 > meta.config.version and not names_single_key(TableSnapshot(meta, timeline, options)):
+    if version >= 9 > snapshot.config.version and not names_single_key(snapshot):
         raise NotSupportedError(
             "the table's complex record keys omit the name of their one column, and writers of version 9 always write "
             "it: each record would become another one. Write a new table, or stay below version 9",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
 
 
-def _refuse_savepoints(meta: MetaClient, timeline: Timeline, version: int) -> None:
-    for each in timeline.of(Action.SAVEPOINT):
+def _refuse_savepoints(snapshot: TableSnapshot, version: int) -> None:
+    for each in snapshot.timeline.of(Action.SAVEPOINT):
         raise InvalidArgumentError(
             f"a merge-on-read table can't take savepoints to version {version}, which can't read their log files: "
             "delete them first (Table.delete_savepoint, `pudi savepoint`)",
-            table=meta.storage.root,
+            table=snapshot.table,
             instant=each.requested,
         )
 
@@ -248,7 +246,7 @@ def _bring_to_rest_and_move(
     target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
     busy: ConflictError | None = None
     for _ in range(_ATTEMPTS):
-        repair_dead_writes(meta, WriteOptions.of(options))
+        repair_dead_writes(meta, options)
         finish_rebuild(meta, engine, options)  # definitions may go with the old layout
         run_pending(target)
         if meta.merges_on_read:
@@ -257,9 +255,10 @@ def _bring_to_rest_and_move(
             _run(target, "clean")
         with meta.lock:
             meta.reload()
-            busy = _busy(meta, logs=not drops_logs)
+            snapshot = TableSnapshot.load(meta, options)
+            busy = _busy(snapshot, logs=not drops_logs)
             if busy is None:
-                return _move(meta, options, version)
+                return _move(snapshot, version)
     assert busy is not None
     raise busy
 
@@ -270,16 +269,15 @@ def _run(target: ServiceTarget, name: str) -> None:
     run(service, target)
 
 
-def _busy(meta: MetaClient, *, logs: bool) -> ConflictError | None:
+def _busy(snapshot: TableSnapshot, *, logs: bool) -> ConflictError | None:
     """Return why a table can't be moved now; None if it can.
 
     Args:
-        meta: the table.
+        snapshot: the table, loaded under its lock.
         logs: whether older file slices may have log files.
     """
-    timeline = meta.store.load()
-    root = meta.storage.root
-    for each in timeline.pending:
+    meta, root = snapshot.meta, snapshot.table
+    for each in snapshot.timeline.pending:
         return BlockedError(
             f"a {each.action.value} is pending: wait until it's over, or stop its process",
             table=root,
@@ -287,7 +285,7 @@ def _busy(meta: MetaClient, *, logs: bool) -> ConflictError | None:
         )
     if not meta.merges_on_read:
         return None
-    if any(each.logs for each in meta.view(timeline, sizes=False).all_slices()):
+    if any(each.logs for each in snapshot.view(sizes=False).all_slices()):
         return BlockedError("other writers add log files faster than they are compacted: stop them", table=root)
     if logs:
         return None
@@ -303,15 +301,15 @@ def _busy(meta: MetaClient, *, logs: bool) -> ConflictError | None:
     return None
 
 
-def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient, UpgradeIntent]:
+def _move(snapshot: TableSnapshot, version: int) -> tuple[MetaClient, UpgradeIntent]:
     """Do the upgrade itself, under the table's lock; indexes that differ are gone afterwards."""
-    root, old = meta.storage.root, meta.config
+    meta, root, old = snapshot.meta, snapshot.table, snapshot.config
     crosses = _crosses(old, version)
     intent = with_noted(_intent(meta, version), read_intent(meta))
-    columns = _columns(meta, meta.store.load())
+    columns = _columns(snapshot)
     write_intent(meta, intent)
     if crosses:
-        _convert(meta, options, with_version(old, version, columns, root), intent)
+        _convert(snapshot, with_version(old, version, columns, root), intent)
         if {*old.metadata_partitions, *old.metadata_partitions_inflight}:
             drop_partitions(meta, {FILES})
         for partition in read_definitions(meta):
@@ -333,15 +331,16 @@ def _move(meta: MetaClient, options: Options, version: int) -> tuple[MetaClient,
     return moved, intent
 
 
-def _convert(meta: MetaClient, options: Options, new: TableConfig, intent: UpgradeIntent) -> None:
+def _convert(snapshot: TableSnapshot, new: TableConfig, intent: UpgradeIntent) -> None:
     """Write the timeline in the other layout beside the old one, before anything of the table is touched.
 
     If it can't be read, the table stays as it was, and writers go on.
     """
+    meta = snapshot.meta
     target = meta.with_config(new).store
     mark(meta.store)
     try:
-        convert(meta.store, target, ArchiveOptions.of(options))
+        convert(meta.store, target, ArchiveOptions.of(snapshot.options))
     except PudiError:
         discard(target)
         unmark(meta.store)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.properties import update_properties
+from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import key_generator
 from pudi.config import TableConfig
 from pudi.config.option import Value, names_in
@@ -72,9 +73,10 @@ def plan_first_step(meta: MetaClient, given: Mapping[str, Value]) -> FirstStep:
     """
     old = meta.config
     config = as_version_6(old, given, meta.storage.root)
-    _check_markers(meta)
+    snapshot = TableSnapshot.load(meta)
+    _check_markers(snapshot)
     _check_default_folder(meta, config)
-    _check_keys(meta, config)
+    _check_keys(snapshot, config)
     had_metadata = meta.storage.list_dir(METADATA_DIR) != ([], [])
     steps = [f"hoodie.properties: {change}" for change in describe_changes(old.raw, config.raw)]
     if had_metadata:
@@ -108,14 +110,14 @@ def _copies_of_plans(meta: MetaClient) -> Iterator[str]:
     yield from (info.path for info in meta.storage.list(AUX_DIR) if basename(info.path) in names)
 
 
-def _check_markers(meta: MetaClient) -> None:
+def _check_markers(snapshot: TableSnapshot) -> None:
     """Refuse writes that died in a table of version 0: their markers have another form, which Hudi rewrites."""
-    pending = [each for each in meta.store.load().pending if each.action in WRITE_ACTIONS]
-    if meta.config.version == 0 and pending:
+    pending = [each for each in snapshot.timeline.pending if each.action in WRITE_ACTIONS]
+    if snapshot.config.version == 0 and pending:
         raise InvalidArgumentError(
             "a write has begun and not completed, and nothing of version 0 says what files it left: let the release "
             "that wrote the table roll it back first",
-            table=meta.storage.root,
+            table=snapshot.table,
             instant=pending[0].requested,
         )
 
@@ -134,20 +136,20 @@ def _check_default_folder(meta: MetaClient, config: TableConfig) -> None:
         )
 
 
-def _check_keys(meta: MetaClient, config: TableConfig) -> None:
+def _check_keys(snapshot: TableSnapshot, config: TableConfig) -> None:
     """Compare keys and paths of some records with those that the settings make: others would become new records."""
     if not config.populate_meta_fields:
         return
-    for each in meta.view(meta.store.load(), sizes=False).all_slices():
+    for each in snapshot.view(sizes=False).all_slices():
         if each.base is None:
             continue
-        reader = open_base_file(meta.storage, each.base)
+        reader = open_base_file(snapshot.meta.storage, each.base)
         makers = [key_generator(config, names_single=named) for named in (True, False)]
         absent = [name for name in makers[0].columns if name not in reader.schema.names]
         if absent:
             raise InvalidArgumentError(
                 f"column {absent[0]!r} is said to be of the record key or the partition, and isn't in the table",
-                table=meta.storage.root,
+                table=snapshot.table,
                 path=each.base.path,
             )
         rows = reader.read([RECORD_KEY, PARTITION_PATH, *sorted(makers[0].columns)], [0]).slice(0, _SAMPLE)
@@ -164,6 +166,6 @@ def _check_keys(meta: MetaClient, config: TableConfig) -> None:
             f"record {key!r} in partition {partition!r} would be "
             f"{own!r} in {path!r} by these settings: give the options of the table's "
             "writers (record key, partition columns, hive style, key generator)",
-            table=meta.storage.root,
+            table=snapshot.table,
             path=each.base.path,
         )

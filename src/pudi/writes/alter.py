@@ -19,7 +19,7 @@ from pudi.commit.conditions import NothingCommitted
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
-from pudi.config import Options, SyncOptions, WriteOptions, check_consistent, check_writable
+from pudi.config import Options, SyncOptions, check_consistent, check_writable
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, NotSupportedError, SchemaError
 from pudi.format import CommitMetadata
@@ -56,7 +56,6 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
         NotSupportedError: this release can't write the table, or Hudi could not read the changed table.
         ConflictError: another writer changed the schema meanwhile; nothing was done.
     """
-    options = WriteOptions.of(resolved)
     report = begin_report(meta, ALTER_SCHEMA.lower())
     root = meta.storage.root
     meta.reload()
@@ -73,12 +72,12 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     if SyncOptions(resolved.given).is_on:
         after_write.check_sync(resolved)
     reconcile_metadata(meta, resolved)
-    timeline = repair_dead_writes(meta, options)
+    snapshot = repair_dead_writes(meta, resolved)
+    timeline = snapshot.timeline
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(TableSnapshot(meta, timeline, resolved))
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
-    snapshot = TableSnapshot(meta, timeline, resolved)
     with WriteTransaction(snapshot, meta.commit_action, report) as transaction:
         instant = transaction.instant
         newest = replace(after, version=int(instant.requested))

@@ -90,7 +90,7 @@ def make_ready(write: WriteAttempt) -> Timeline:
     meta, options = write.meta, write.options
     reconcile_metadata(meta, options)
     run_before_write(meta, write.engine, options, write.report)
-    timeline = roll_back_expired(meta, options, repair_dead_writes(meta, write.write_options))
+    timeline = roll_back_expired(meta, options, repair_dead_writes(meta, options).timeline)
     state_older_names(meta)
     build_wanted(write.snapshot.at(timeline), write.engine)
     reinitialize_partitions(meta, write.engine, options)
