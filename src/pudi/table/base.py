@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pudi.commit.conditions import SoleProgress
     from pudi.task import Engine
     from pudi.upgrade import upgrade as upgrade_action
+    from pudi.upgrade.upgrade import UpgradeRequest
     from pudi.upgrade.upgrade_intent import Upgrade
     from pudi.writes import write_recipe
     from pudi.writes.write_recipe import WriteRequest
@@ -43,18 +44,9 @@ class OpenTable:
         """Read the properties again."""
         self.meta = self.meta.reopen(self.options)
 
-    def upgrade(
-        self,
-        meta: MetaClient,
-        engine: Engine,
-        options: Options,
-        version: int,
-        *,
-        dry_run: bool = False,
-        accept_loss: bool = False,
-    ) -> Upgrade:
+    def upgrade(self, meta: MetaClient, engine: Engine, options: Options, request: UpgradeRequest) -> Upgrade:
         """Bring the table to another version, and open it again; see `Table.upgrade`."""
-        done = upgrade_action.upgrade(meta, engine, options, version, dry_run=dry_run, accept_loss=accept_loss)
+        done = upgrade_action.upgrade(meta, engine, options, request)
         if done.done:
             self.options = without_table_options(self.options)  # the version among them was that of before
             self.reopen()
@@ -100,7 +92,7 @@ class VerbGroup:
             check_callbacks(meta)
         wanted = int(str(resolved.explicit(TableConfig.version) or NEWEST_VERSION))
         if resolved[WriteOptions.auto_upgrade] and meta.config.version < wanted:
-            self._opened.upgrade(meta, LocalEngine(), resolved, wanted)
+            self._opened.upgrade(meta, LocalEngine(), resolved, upgrade_action.UpgradeRequest(wanted))
             return self._for_call(options)
         return meta, resolved
 

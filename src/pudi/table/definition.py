@@ -17,6 +17,7 @@ from pudi.table.verbs import engine_of
 if TYPE_CHECKING:
     from pudi.indexing import index_request, indexing
     from pudi.schema import changes
+    from pudi.upgrade import upgrade as upgrade_action
     from pudi.upgrade.upgrade_intent import Upgrade
     from pudi.writes import alter as alter_action
 else:
@@ -24,6 +25,7 @@ else:
     changes = lazy_module("pudi.schema.changes")
     index_request = lazy_module("pudi.indexing.index_request")
     indexing = lazy_module("pudi.indexing.indexing")
+    upgrade_action = lazy_module("pudi.upgrade.upgrade")
 
 
 class ColumnVerbs(VerbGroup):
@@ -230,6 +232,5 @@ class VersionVerbs(VerbGroup):
             CorruptError: an instant or the archive can't be read; nothing was changed.
         """
         meta, resolved = self._for_call(options)
-        return self._opened.upgrade(
-            meta, engine_of(None, spark), resolved, version, dry_run=dry_run, accept_loss=accept_loss
-        )
+        request = upgrade_action.UpgradeRequest(version, dry_run, accept_loss)
+        return self._opened.upgrade(meta, engine_of(None, spark), resolved, request)

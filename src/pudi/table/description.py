@@ -20,7 +20,7 @@ from pudi.services.registry import planned_services
 from pudi.table.diagnosis import Pending
 from pudi.table.history import HistoryEntry, describe_instant, problem_of_pending
 from pudi.table.slices import row_counts
-from pudi.upgrade.maintenance import MaintenanceStep, maintain
+from pudi.upgrade.maintenance import MaintenanceRequest, MaintenanceStep, maintain
 
 _BLOCKS = dict.fromkeys(
     (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT),
@@ -224,4 +224,4 @@ def _size(snapshot: TableSnapshot) -> TableSize | None:
 
 def _services(meta: MetaClient, options: Options) -> tuple[MaintenanceStep, ...]:
     """Return what a maintenance would do, without orphaned files, whose search would list all folders."""
-    return maintain(meta, LocalEngine(), options, dry_run=True, orphans=False).steps
+    return maintain(meta, LocalEngine(), options, MaintenanceRequest(dry_run=True, orphans=False)).steps

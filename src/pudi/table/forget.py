@@ -110,23 +110,21 @@ class Forgotten:
         return "\n".join(lines)
 
 
-def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains: bool) -> tuple[StillHeld, ...]:
+def reasons(snapshot: TableSnapshot, held: Sequence[Held], *, retains: bool) -> tuple[StillHeld, ...]:
     """Say what keeps each of some files.
 
     Args:
-        meta: the table.
-        options: the caller's.
+        snapshot: the table now, with the caller's options.
         held: the files.
         retains: whether the options say what a clean leaves.
     """
     if not held:
         return ()
-    snapshot = TableSnapshot.load(meta)
     timeline = snapshot.timeline
     savepoints = savepointed_names(snapshot)
     plans = pending_slices(snapshot)
     pending = {each.requested: each for each in timeline.pending}
-    view = meta.view(timeline, sizes=False)
+    view = snapshot.view(sizes=False)
     newest = {path for each in view.all_slices() for path in paths_of(each)}
     whole: dict[str, tuple[str, ...]] = {}  # a clean keeps all files of a slice, or none
     for group in view.groups_of(sorted({each.path.rpartition("/")[0] for each in held if not _is_entry(each)})):
@@ -135,7 +133,7 @@ def reasons(meta: MetaClient, options: Options, held: Sequence[Held], *, retains
             saved = savepoints_of(each_slice, group, replaced_at, savepoints)
             whole.update(dict.fromkeys(each_slice.files, tuple(saved)))
     in_data = not all(map(_is_entry, held))
-    policy = CleanOptions.of(options).policy
+    policy = CleanOptions.of(snapshot.options).policy
     found = []
     for each in held:
         name = parse_data_file(basename(each.path))
@@ -190,31 +188,43 @@ _PORTION = 256 << 20
 """Bytes of files that one job reads."""
 
 
-def forget(
-    meta: MetaClient, engine: Engine, options: Options, where: str, *, dry_run: bool, retains: bool, on_cluster: bool
-) -> Forgotten:
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """Request of a hard deletion: the records, and the way to delete them.
+
+    Attributes:
+        where: SQL predicate over the records.
+        dry_run: change nothing.
+        retains: whether a clean leaves what the options say; else only the newest slices.
+        on_cluster: whether jobs share only the table's storage with this process.
+    """
+
+    where: str
+    dry_run: bool
+    retains: bool
+    on_cluster: bool
+
+
+def forget(meta: MetaClient, engine: Engine, options: Options, request: ForgetRequest) -> Forgotten:
     """Delete records from all files of a table, or say which files hold them.
 
     Args:
         meta: the table.
         engine: runs the jobs.
         options: the caller's.
-        where: SQL predicate over the records.
-        dry_run: change nothing.
-        retains: whether a clean leaves what the options say; else only the newest slices.
-        on_cluster: whether jobs share only the table's storage with this process.
+        request: the records, and how to delete them.
 
     Raises:
         InvalidArgumentError: an unknown column, or a wrong predicate.
         NotSupportedError: SQL beyond the subset, or a table that this release can't write.
         ConflictError: other writers won; nothing was deleted.
     """
-    if not isinstance(where, str) or not where.strip():
+    if not isinstance(request.where, str) or not request.where.strip():
         raise InvalidArgumentError("forget needs a predicate, where", table=meta.storage.root)
     meta.reload()
     check_writable(meta.config, meta.storage.root, options)
-    with CheckRun(meta, engine, on_cluster) as jobs:
-        return _Forgetting(meta, engine, options, where, jobs, dry_run, retains).run()
+    with CheckRun(meta, engine, request.on_cluster) as jobs:
+        return _Forgetting(meta, engine, options, request, jobs).run()
 
 
 @dataclass(slots=True)
@@ -229,30 +239,33 @@ class _Forgetting:
     meta: MetaClient
     engine: Engine
     options: Options
-    where: str
+    request: ForgetRequest
     jobs: CheckRun
-    dry_run: bool
-    retains: bool
     steps: list[MaintenanceStep] = field(default_factory=list)
     seen: dict[tuple[str, int], Held | None] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
 
     def run(self) -> Forgotten:
         wanted, current = self._wanted()
-        if not self.dry_run:
+        if not self.request.dry_run:
             self._prepare()
         held = self._search(wanted, metadata=True)
-        if current or self.dry_run:
+        if current or self.request.dry_run:
             self._step(DELETE, TABLE, f"{current} records match", self._delete if current else None, must=True)
-        if not self.dry_run:
+        if not self.request.dry_run:
             self._compact(self._search(wanted))
             self._clean(self._search(wanted))
             self._mend_metadata(self._search(wanted, metadata=True))
             held = self._search(wanted, metadata=True)
-        left = reasons(self.meta, self.options, held, retains=self.retains)
+        left = reasons(self._snapshot, held, retains=self.request.retains)
         return Forgotten(
-            self.meta.storage.root, len(wanted.keys), tuple(self.steps), left, len(self.read), self.dry_run
+            self.meta.storage.root, len(wanted.keys), tuple(self.steps), left, len(self.read), self.request.dry_run
         )
+
+    @property
+    def _snapshot(self) -> TableSnapshot:
+        """The table as it is now: each step begins with it, since the step before changed the table."""
+        return TableSnapshot.load(self.meta, self.options)
 
     @property
     def _target(self) -> ServiceTarget:
@@ -263,7 +276,7 @@ class _Forgetting:
         if work is None:
             self.steps.append(MaintenanceStep(name, on, Outcome.NOTHING, reason))
             return
-        if self.dry_run:
+        if self.request.dry_run:
             self.steps.append(MaintenanceStep(name, on, Outcome.DUE, reason))
             return
         try:
@@ -285,17 +298,17 @@ class _Forgetting:
         Returns:
             The records, and how many are in the table now.
         """
-        meta, timeline = self.meta, self.meta.store.load()
-        schema, virtual = meta.schema(timeline), meta.virtual_keys is not None
+        meta, snapshot = self.meta, self._snapshot
+        schema, virtual = snapshot.schema.columns, meta.virtual_keys is not None
         full = with_meta_fields(schema)
-        where = bind_where(self.where, schema if virtual else full, meta.storage.root)
+        where = bind_where(self.request.where, schema if virtual else full, meta.storage.root)
         names = [name for name in full.names if name == RECORD_KEY or name in columns(where)]
-        partitioned = not find_index(TableSnapshot(meta, timeline, self.options)).is_global
+        partitioned = not find_index(snapshot).is_global
         used = meta.keys.columns | columns(where)
         wanted = Wanted(
             pa.schema([full.field(name).with_nullable(True) for name in names]),
             where,
-            read_history(TableSnapshot(meta, timeline)),
+            read_history(snapshot),
             partitioned=partitioned,
             images=pa.schema([each.with_nullable(True) for each in without_meta_fields(full) if each.name in used]),
             generator=meta.keys,
@@ -323,7 +336,7 @@ class _Forgetting:
 
     def _prepare(self) -> None:
         """Roll back dead writes, run pending plans, delete orphaned files."""
-        snapshot = TableSnapshot.load(self.meta, self.options)
+        snapshot = self._snapshot
         if dead_writes(snapshot):
             self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair_dead_writes(self.meta, self.options))
             snapshot = snapshot.refreshed()
@@ -336,14 +349,14 @@ class _Forgetting:
     def _delete(self) -> object:
         given = {**self.options.given, CompactionOptions.services.key: False}
         request = WriteRequest(self.meta, self.engine, replace(self.options, given=given))
-        return change_where(request, None, self.where)
+        return change_where(request, None, self.request.where)
 
     def _compact(self, held: Sequence[Held]) -> None:
         """Compact the file groups whose newest slice holds some."""
         if not self.meta.merges_on_read:
             return
         holding = {each.path for each in held}
-        slices = self.meta.view(self.meta.store.load()).all_slices()
+        slices = self._snapshot.view().all_slices()
         groups = {
             each.group
             for each in slices
@@ -358,7 +371,7 @@ class _Forgetting:
         files = sum(not each.path.startswith(METADATA_DIR) for each in held)
         if files:
             changes = frozenset(each.path for each in held if each.rows and each.path.endswith(CDC_SUFFIX))
-            service = Clean() if self.retains else CleanHistory(changes)
+            service = Clean() if self.request.retains else CleanHistory(changes)
             self._step("clean", TABLE, f"{files} files hold some", lambda: run(service, self._target))
 
     def _mend_metadata(self, held: Sequence[Held]) -> None:

@@ -8,12 +8,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 
 from pudi.context import Context
 from pudi.errors import ConflictError, PudiError, cause_text
 from pudi.table.table import Table
 from pudi.task import Engine
-from pudi.upgrade.maintenance import TABLE, MaintenanceStep, Outcome, maintain
+from pudi.upgrade.maintenance import TABLE, MaintenanceRequest, MaintenanceStep, Outcome, maintain
 
 _log = logging.getLogger(__name__)
 
@@ -151,14 +152,9 @@ class Keeper:
         try:
             turn.table = turn.table or self.open_table(turn.path)
             meta, options = turn.table._for_call(None)
-            maintain(
-                meta,
-                self.engine,
-                options,
-                orphans=search,
-                report=lambda step: self._tell_step(turn.path, step),
-                stopping=lambda: self._stopped,
-            )
+            report, stopping = partial(self._tell_step, turn.path), lambda: self._stopped
+            request = MaintenanceRequest(orphans=search, report=report, stopping=stopping)
+            maintain(meta, self.engine, options, request)
             turn.failed, turn.searched = 0, began if search else turn.searched
         except ConflictError as error:  # another process is at work
             _log.info("table %s is left until the next turn: %s", turn.path, error)

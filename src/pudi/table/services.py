@@ -205,7 +205,9 @@ class MaintenanceVerbs(VerbGroup):
             CorruptError: the table's properties or its timeline can't be read.
         """
         meta, resolved = self._for_call(options)
-        return maintenance.maintain(meta, engine_of(None, spark), resolved, dry_run=dry_run)
+        return maintenance.maintain(
+            meta, engine_of(None, spark), resolved, maintenance.MaintenanceRequest(dry_run=dry_run)
+        )
 
     def wait_for_services(self, seconds: float | None = None) -> async_services.ServicesReport:
         """Wait for the services that run beside writes of this process (`hoodie.clean.async.enabled` and its like).
@@ -399,4 +401,4 @@ class RetentionVerbs(VerbGroup):
         meta, resolved = self._for_call(options)
         retains = bool(resolve_only(options or {}, forgetting.RETENTION).given)
         engine, on_cluster = engine_of(None, spark), spark is not None
-        return forgetting.forget(meta, engine, resolved, where, dry_run=dry_run, retains=retains, on_cluster=on_cluster)
+        return forgetting.forget(meta, engine, resolved, forgetting.ForgetRequest(where, dry_run, retains, on_cluster))

@@ -119,26 +119,31 @@ class Maintenance:
         return "\n".join(str(step) for step in self.steps)
 
 
-def maintain(
-    meta: MetaClient,
-    engine: Engine,
-    options: Options,
-    *,
-    dry_run: bool = False,
-    orphans: bool = True,
-    report: Callable[[MaintenanceStep], None] = lambda _: None,
-    stopping: Callable[[], bool] = lambda: False,
-) -> Maintenance:
+@dataclass(frozen=True, slots=True)
+class MaintenanceRequest:
+    """Request of a maintenance: its extent, and who hears of its steps.
+
+    Attributes:
+        dry_run: change nothing.
+        orphans: search the table's folders for files of dead writers, too.
+        report: gets each step when it's over.
+        stopping: asked before each step; where it's true, what isn't begun is left.
+    """
+
+    dry_run: bool = False
+    orphans: bool = True
+    report: Callable[[MaintenanceStep], None] = lambda _: None
+    stopping: Callable[[], bool] = lambda: False
+
+
+def maintain(meta: MetaClient, engine: Engine, options: Options, request: MaintenanceRequest) -> Maintenance:
     """Run all the maintenance that a table needs, or report it.
 
     Args:
         meta: the table.
         engine: runs the jobs.
         options: what is due, and what stays.
-        dry_run: change nothing.
-        orphans: search the table's folders for files of dead writers, too.
-        report: gets each step when it's over.
-        stopping: asked before each step; where it's true, what isn't begun is left.
+        request: what to search for, and whether to change anything.
 
     Raises:
         BlockedError: a restore is pending.
@@ -147,13 +152,13 @@ def maintain(
     meta.reload()
     snapshot = TableSnapshot.load(meta, options)
     refuse_pending_restore(snapshot)
-    work = _Work(meta, report, stopping, dry_run=dry_run)
+    work = _Work(meta, request)
     pending = read_intent(meta)
     if pending is not None:
         what = f"from version {pending.old} to {pending.new}, whose process died: completed"
         work.step(UPGRADE, TABLE, what, lambda: finish_pending(meta, engine, options))
         if work.steps[-1].outcome is not Outcome.DONE:
-            return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
+            return Maintenance(meta.storage.root, tuple(work.steps), request.dry_run)
         meta = meta.now()
         snapshot = TableSnapshot.load(meta, options)
     dead = dead_writes(snapshot)
@@ -176,10 +181,10 @@ def maintain(
         work.step(INDEXES, TABLE, what, lambda: finish_rebuild(meta, engine, options).built)
     if meta.config.metadata_partitions:
         work.on_metadata_table(meta, engine, options)
-    left = len(list(find_orphans(meta).describe())) if orphans else 0
+    left = len(list(find_orphans(meta).describe())) if request.orphans else 0
     if left:
         work.step(ORPHANS, TABLE, f"{left} are left of writes that are over", lambda: remove_orphans(meta))
-    return Maintenance(meta.storage.root, tuple(work.steps), dry_run)
+    return Maintenance(meta.storage.root, tuple(work.steps), request.dry_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +192,7 @@ class _Work:
     """The steps of one maintenance; arguments as of `maintain`."""
 
     meta: MetaClient
-    report: Callable[[MaintenanceStep], None]
-    stopping: Callable[[], bool]
-    dry_run: bool
+    request: MaintenanceRequest
     steps: list[MaintenanceStep] = field(default_factory=list)
 
     def on_metadata_table(self, meta: MetaClient, engine: Engine, options: Options) -> None:
@@ -205,7 +208,7 @@ class _Work:
         """Run the pending plans of a table, then the services that are due."""
         noted = failures(target.meta.storage)
         name = METADATA_TABLE if target.is_metadata else TABLE
-        if self.dry_run:  # nothing changes between the steps
+        if self.request.dry_run:  # nothing changes between the steps
             target = target.pinned()
         broken = {each.name for each in registry.planned_services() if not self._run_pending(each, target, name, noted)}
         for service in registry.SERVICES:
@@ -217,9 +220,9 @@ class _Work:
 
     def step(self, name: str, on: str, reason: str, work: Callable[[], object], instant: str | None = None) -> bool:
         """Run one step; after an error the others run too. Return whether it succeeded."""
-        if self.dry_run:
+        if self.request.dry_run:
             return self._say(MaintenanceStep(name, on, Outcome.DUE, reason, instant))
-        if self.stopping():
+        if self.request.stopping():
             return self._say(MaintenanceStep(name, on, Outcome.LEFT, "the process is being stopped", instant))
         began = self.meta.context.clock.monotonic()
         try:
@@ -265,7 +268,7 @@ class _Work:
         try:
             need = service.need(target.load())
         except Exception as error:
-            if not self.dry_run:
+            if not self.request.dry_run:
                 with suppress(Exception), note_outcome(target, service.name, before):
                     raise
             self._say(MaintenanceStep(service.name, on, Outcome.FAILED, failure_text(error)))
@@ -275,12 +278,12 @@ class _Work:
             return
         if need is not None:
             self._say(MaintenanceStep(service.name, on, Outcome.LEFT, need.text, need.blocked_by))
-        if before is not None and not self.dry_run:
+        if before is not None and not self.request.dry_run:
             clear_failure(target, service.name)
 
     def _say(self, step: MaintenanceStep) -> bool:
         self.steps.append(step)
-        self.report(step)
+        self.request.report(step)
         return True
 
     @staticmethod

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
@@ -68,24 +68,29 @@ _ATTEMPTS = 3
 """Number of times that the table is brought to rest before the upgrade gives way to other writers."""
 
 
-def upgrade(
-    meta: MetaClient,
-    engine: Engine,
-    options: Options,
-    version: int,
-    *,
-    dry_run: bool = False,
-    accept_loss: bool = False,
-) -> Upgrade:
+@dataclass(frozen=True, slots=True)
+class UpgradeRequest:
+    """Request of an upgrade: the version, and the losses that the caller accepts.
+
+    Attributes:
+        version: the version that the table gets: 6, 8 or 9.
+        dry_run: change nothing.
+        accept_loss: go on although the version can't keep all that the table has.
+    """
+
+    version: int
+    dry_run: bool = False
+    accept_loss: bool = False
+
+
+def upgrade(meta: MetaClient, engine: Engine, options: Options, request: UpgradeRequest) -> Upgrade:
     """Bring a table to another version, or complete an upgrade that died.
 
     Args:
         meta: the table; it's of no use any more where its timeline has moved.
         engine: runs the jobs.
         options: the caller's.
-        version: 6, 8 or 9.
-        dry_run: change nothing.
-        accept_loss: go on although the version can't keep all that the table has.
+        request: the version, and what the caller accepts.
 
     Raises:
         InvalidArgumentError: there's no such version, something would be lost, or another upgrade is pending.
@@ -95,7 +100,8 @@ def upgrade(
     """
     meta.reload()
     if is_old(meta.config):
-        return _of_old(meta, engine, options, version, dry_run=dry_run, accept_loss=accept_loss)
+        return _of_old(meta, engine, options, request)
+    version = request.version
     of_table = options_of_scope(options, Scope.TABLE)
     options = replace(options, given={key: value for key, value in options.given.items() if key not in of_table})
     intent = read_intent(meta)
@@ -107,40 +113,38 @@ def upgrade(
         )
     if intent is not None and meta.config.version == intent.new:
         found = Upgrade(meta.storage.root, intent.old, version, tuple(_last_steps(intent)))
-        if dry_run:
+        if request.dry_run:
             return found
         _finish(meta, engine, options, intent)
         return replace(found, done=True)
     found = plan_upgrade(meta, options, version)
-    if dry_run:
+    if request.dry_run:
         return found
     if not found.steps:
         finish_rebuild(meta, engine, options)  # of an upgrade to version 6 that died
         return found
     if intent is None:
-        refuse_losses(found, accept_loss=accept_loss)
+        refuse_losses(found, accept_loss=request.accept_loss)
     with measured(meta, "upgrade"):
         moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
         _finish(moved, engine, options, begun)
     return replace(found, done=True)
 
 
-def _of_old(
-    meta: MetaClient, engine: Engine, options: Options, version: int, *, dry_run: bool, accept_loss: bool
-) -> Upgrade:
+def _of_old(meta: MetaClient, engine: Engine, options: Options, request: UpgradeRequest) -> Upgrade:
     """Upgrade a table that is read only so far: first to version 6, which is whole in itself, then further."""
     first, old = plan_first_step(meta, options.given), meta.config.version
     of_table = options_of_scope(options, Scope.TABLE)
     given = {key: value for key, value in options.given.items() if key not in of_table}
-    rest = plan_upgrade(meta.with_config(first.config), replace(options, given=given), version)
+    rest = plan_upgrade(meta.with_config(first.config), replace(options, given=given), request.version)
     rebuilt = ("rebuild the metadata table",) if first.had_metadata else ()
     found = replace(rest, old=old, steps=(*first.steps, *rest.steps, *rebuilt))
-    if dry_run:
+    if request.dry_run:
         return found
-    refuse_losses(found, accept_loss=accept_loss)
+    refuse_losses(found, accept_loss=request.accept_loss)
     moved = bring_to_6(meta, first)
     finish_rebuild(moved, engine, options, died=False)
-    upgrade(moved, engine, replace(options, given=given), version, accept_loss=accept_loss)
+    upgrade(moved, engine, replace(options, given=given), request)
     return replace(found, done=True)
 
 
@@ -164,10 +168,8 @@ def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
         steps.append("clean all file slices but the newest: version 6 can't read log files of older ones")
         losses.append("time travel and changes from before now")
     if _crosses(old, version):
-        layout = layout_of_version(version)
-        steps.append(
-            f"write the active and archived timeline in layout {layout}, with {len(snapshot.timeline.instants)} instants"
-        )
+        layout, count = layout_of_version(version), len(snapshot.timeline.instants)
+        steps.append(f"write the active and archived timeline in layout {layout}, with {count} instants")
     lost = sorted(name for name in old.metadata_partitions if version < partition_type(name).since)
     companions = {name for kind in kinds.KINDS for name in kind.type.companions}
     losses += [f"the index {name}" for name in lost if name not in companions]
@@ -181,7 +183,7 @@ def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
 def finish_pending(meta: MetaClient, engine: Engine, options: Options) -> Upgrade | None:
     """Complete an upgrade that died, if one did; what it loses was accepted when it began."""
     intent = read_intent(meta)
-    return None if intent is None else upgrade(meta, engine, options, intent.new)
+    return None if intent is None else upgrade(meta, engine, options, UpgradeRequest(intent.new))
 
 
 def _last_steps(intent: UpgradeIntent) -> Iterator[str]:

@@ -76,7 +76,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     timeline = snapshot.timeline
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
-    build_metadata(TableSnapshot(meta, timeline, resolved))
+    build_metadata(snapshot)
     text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
     with WriteTransaction(snapshot, meta.commit_action, report) as transaction:
         instant = transaction.instant
