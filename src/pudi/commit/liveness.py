@@ -7,13 +7,14 @@ from contextlib import contextmanager, suppress
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport, after_commit
+from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat, Liveness, liveness
-from pudi.config import LockSettings, Options, WriteOptions
+from pudi.config import LockSettings, WriteOptions
 from pudi.errors import NotFoundError, PudiError
 from pudi.filegroup import Markers
 from pudi.filegroup.markers import EarlyDetection
 from pudi.format import Action, State
-from pudi.timeline import Instant, Timeline, TimelinePlace
+from pudi.timeline import Instant, TimelinePlace
 
 
 @contextmanager
@@ -86,9 +87,10 @@ def _stop(hearts: Sequence[Heartbeat]) -> None:
 _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 
-def living_writes(meta: MetaClient, options: WriteOptions, timeline: Timeline) -> list[str]:
+def living_writes(snapshot: TableSnapshot) -> list[str]:
     """Return the requested times of pending writes whose processes give signs of life."""
-    pending = [each for action in _WRITES for each in timeline.of(action, State.REQUESTED, State.INFLIGHT)]
+    meta, options = snapshot.meta, WriteOptions.of(snapshot.options)
+    pending = [each for action in _WRITES for each in snapshot.timeline.of(action, State.REQUESTED, State.INFLIGHT)]
     return [
         each.requested
         for each in pending
@@ -96,18 +98,16 @@ def living_writes(meta: MetaClient, options: WriteOptions, timeline: Timeline) -
     ]
 
 
-def early_detection(meta: MetaClient, resolved: Options, seen: Timeline, requested: str) -> EarlyDetection | None:
+def early_detection(snapshot: TableSnapshot, requested: str) -> EarlyDetection | None:
     """Return what tasks ask before they work on a file group; None without early detection.
 
     Args:
-        meta: the table.
-        resolved: the writer's options.
-        seen: the timeline that the write was planned from.
+        snapshot: the table that the write was planned from, with the writer's options.
         requested: requested time of the write.
     """
-    settings, options = LockSettings.of(resolved), WriteOptions.of(resolved)
+    settings = LockSettings.of(snapshot.options)
     if not settings.early_detection:
         return None
-    alive = [each for each in living_writes(meta, options, meta.store.load()) if each < requested]
-    known = frozenset(each.requested for each in seen.commits) if settings.early_commits else None
-    return EarlyDetection(requested, tuple(alive), known, TimelinePlace.of(meta.store))
+    alive = [each for each in living_writes(snapshot.refreshed()) if each < requested]
+    known = frozenset(each.requested for each in snapshot.timeline.commits) if settings.early_commits else None
+    return EarlyDetection(requested, tuple(alive), known, TimelinePlace.of(snapshot.meta.store))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pudi.client.inflight_builds import partitions_of, plan_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, after_commit
+from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import liveness_of
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions
@@ -54,7 +55,7 @@ def revert_index_build(meta: MetaClient, instant: Instant) -> Instant | None:
     doomed = partitions_of(meta, instant)
     if FILES in meta.config.metadata_partitions:
         mdt = open_metadata(meta)
-        own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
+        own = TableSnapshot.load(mdt).timeline.find(instant.requested, Action.DELTACOMMIT)
         if own is not None and own.is_completed and instant.state is State.INFLIGHT:
             complete_index(meta, instant, set(mdt.store.read_commit_metadata(own).partition_to_write_stats))
             return None
@@ -84,7 +85,7 @@ def complete_index(meta: MetaClient, instant: Instant, written: Iterable[str]) -
     ready, building = set(meta.config.metadata_partitions), set(meta.config.metadata_partitions_inflight)
     if not made <= ready:
         set_partitions(meta, ready=ready | made, building=building - made)
-    newest = meta.commits_by_completion(meta.store.load())[-1:]
+    newest = TableSnapshot.load(meta).commits[-1:]
     until = newest[0].requested if newest else ""
     done = encode_index_commit([IndexedPartition(each.partition, until or each.until) for each in plan])
     completed = meta.store.complete(instant, done)

@@ -29,7 +29,6 @@ from pudi.config import (
     ClusteringOptions,
     LayoutStrategy,
     LockSettings,
-    WriteOptions,
     check_consistent,
     check_writable,
     names_in,
@@ -271,7 +270,7 @@ class ClusteringRun(WritingRun):
         if LockSettings.of(options).resolution != PREFER_WRITER:
             return
         groups = {each.group for each in self.plan.slices}
-        for write in living_writes(meta, WriteOptions.of(options), now):
+        for write in living_writes(TableSnapshot(meta, now, options)):
             both = groups & marked_groups(meta.storage, write)
             if both:
                 partition, file_id = min(both)

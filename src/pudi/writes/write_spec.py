@@ -52,7 +52,7 @@ def write_spec(write: WriteAttempt, placed: Placement, requested: str) -> WriteS
         staging=tuple(staging),
         changes=change_logging(meta, options, schema.avro),
         event_time=event_time_column(meta, options, schema.columns),
-        early=early_detection(meta, write.options, write.timeline, requested),
+        early=early_detection(write.snapshot, requested),
     )
 
 
