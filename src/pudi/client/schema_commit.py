@@ -1,4 +1,4 @@
-"""Find the commit that states a table's schema: on the active timeline, or in the archive.
+"""The schema that commits state: find the commit that states the table's, on the timeline or in the archive; state it.
 
 Commits of table services state a schema too, that by which they rewrote files. It may be older than the table's: a
 write that completed while the service ran may have brought a column. So they count only where no write is known, as
@@ -8,10 +8,13 @@ active timeline alone, and once all its writes are archived falls back to the sc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pudi.format import CommitMetadata
+from pudi.format import CommitMetadata, WriteStat
+from pudi.plan import Operation
+from pudi.schema import TableSchema
+from pudi.schema.internal import SchemaHistory
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 SCHEMA_KEY: Final = "schema"
@@ -77,3 +80,31 @@ def _newest(
         if metadata.extra_metadata.get(SCHEMA_KEY) and is_service is services:
             return instant, metadata
     return None
+
+
+def build_commit_metadata(
+    operation: Operation,
+    stats: Sequence[WriteStat],
+    schema: TableSchema,
+    history: SchemaHistory | None,
+    replaced: Mapping[str, tuple[str, ...]] | None,
+) -> CommitMetadata:
+    """Return the commit metadata of a write, which states the table's schema.
+
+    Args:
+        operation: what was done.
+        stats: the files that were written.
+        schema: the table's schema after the write.
+        history: the schemas by id, in a table with schema on read.
+        replaced: ids of the replaced file groups, by partition path.
+    """
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
+    return CommitMetadata(
+        partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
+        extra_metadata={SCHEMA_KEY: schema.avro, **by_id},
+        operation_type=operation.value,
+        partition_to_replace_file_ids=replaced,
+    )

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.config import WriteOptions, merge_semantics
+from pudi.config import IndexOptions, WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions, closed_groups
 from pudi.format import BloomOptions
 from pudi.format.change_data import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
 from pudi.format.metadata_partitions import BLOOM_FILTERS
-from pudi.merge import MergeMode
+from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.plan import LogOptions, Operation
 from pudi.plan.change_data import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
@@ -68,6 +68,35 @@ def combines(operation: Operation, options: WriteOptions) -> bool:
         return options.combine_before_upsert
     drops = operation is Operation.INSERT and options.duplicates == "drop"
     return operation is Operation.DELETE or drops or options.combine_before_insert
+
+
+def rule_of(snapshot: TableSnapshot, operation: Operation, *, is_global: bool) -> MergeRule:
+    """Return the merge rule of a write.
+
+    Args:
+        snapshot: the table, with the writer's options.
+        operation: the operation. For deletes, which only have keys, any version wins; if versions are not compared, the
+            table's rule isn't needed.
+        is_global: whether keys are looked up in the whole table.
+
+    Raises:
+        MergerError: the table's merger is not registered.
+        NotSupportedError: the rule mixes versions, which pudi doesn't support with a global index.
+    """
+    if operation is Operation.DELETE:
+        return MergeRule(MergeMode.COMMIT_TIME)
+    config, options = snapshot.config, WriteOptions.of(snapshot.options)
+    meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
+    if not meets and not combines(operation, options):
+        return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
+    rule = merge_rule(config, snapshot.options, table=snapshot.table, avro_schema=snapshot.schema.avro)
+    if is_global and (rule.mixes or rule.binlog or rule.batches_by_order):
+        raise NotSupportedError(
+            "a global index with partial updates, a merger or a change stream's payload class: versions of "
+            f"a record would have to meet across partitions; use {IndexOptions.index_type}=SIMPLE, BLOOM or BUCKET",
+            table=snapshot.table,
+        )
+    return rule
 
 
 def file_options(meta: MetaClient, options: WriteOptions, columns: Iterable[str]) -> FileOptions:

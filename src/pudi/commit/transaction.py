@@ -7,7 +7,7 @@ Rollbacks, restores, savepoints and index builds complete by themselves: see dec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport
-from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import write_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
@@ -40,7 +39,6 @@ from pudi.hooks.callbacks import announce
 from pudi.hooks.measure import count_failures, note_start
 from pudi.hooks.validators import ValidatedStateChangedError, Validation, validate
 from pudi.indexes.kind import IndexedCommit, IndexStaging, RemovedFiles
-from pudi.plan import Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
@@ -322,33 +320,3 @@ def _add_partitions(meta: MetaClient, instant: Instant, stats: Sequence[WriteSta
         content = encode_partition_metadata(PartitionMetadata(instant.requested, depth), meta.context.clock.now_ms())
         files.append((partition_metadata_path(partition), content))
     meta.context.executor.map(add, files)
-
-
-def build_commit_metadata(
-    operation: Operation,
-    stats: Sequence[WriteStat],
-    schema_json: str,
-    history: SchemaHistory | None,
-    replaced: Mapping[str, tuple[str, ...]] | None,
-    extra: Mapping[str, str],
-) -> CommitMetadata:
-    """Return the commit metadata of a write.
-
-    Args:
-        operation: what was done.
-        stats: the files that were written.
-        schema_json: the table's schema as Avro.
-        history: the schemas by id, in a table with schema on read.
-        replaced: ids of the replaced file groups, by partition path.
-        extra: extra metadata, by key.
-    """
-    by_partition: dict[str, list[WriteStat]] = {}
-    for stat in stats:
-        by_partition.setdefault(stat.partition_path or "", []).append(stat)
-    by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
-    return CommitMetadata(
-        partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
-        extra_metadata={**extra, SCHEMA_KEY: schema_json, **by_id},
-        operation_type=operation.value,
-        partition_to_replace_file_ids=replaced,
-    )

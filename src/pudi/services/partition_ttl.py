@@ -20,11 +20,12 @@ from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced
 from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition
 from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
+from pudi.client.schema_commit import build_commit_metadata
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NoConflict, SchemaUnchanged
 from pudi.commit.dead_writers import repair_dead_writes
-from pudi.commit.transaction import Work, WriteTransaction, begin_report, build_commit_metadata
+from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
 from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError
@@ -182,7 +183,7 @@ def _delete(
     replaced = groups_by_partition([each for slices in due.values() for each in slices])
     index = renewed_index(meta, find_index(snapshot), replaced)
     history = read_history(snapshot)
-    metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), snapshot.schema.avro, history, replaced, {})
+    metadata = build_commit_metadata(Operation.DELETE_PARTITION, (), snapshot.schema, history, replaced)
     with WriteTransaction(snapshot, Action.REPLACECOMMIT, report, *delete_request()) as transaction:
         instant = transaction.instant
         write_rings(meta, instant.requested, index.buckets, replaced_partitions(replaced))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from pudi.client.find_index import key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
 from pudi.client.result import CLEAN_UP
+from pudi.client.schema_commit import build_commit_metadata
 from pudi.commit.conditions import CommitCondition, NoConflict, ProgressIsSole, SchemaUnchanged
-from pudi.commit.transaction import Work, WriteTransaction, build_commit_metadata
+from pudi.commit.transaction import Work, WriteTransaction
 from pudi.concurrency import ConflictCheck
 from pudi.format import Action, CommitMetadata
 from pudi.indexes.kind import IndexStaging
@@ -51,9 +53,8 @@ def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, Commi
         with report.phase("commit"):
             transaction.reconcile_markers(stats)
             extra = {**write.request.extra_metadata, **read_marks(write, placed)}
-            metadata = build_commit_metadata(
-                write.operation, stats, write.schema_after.avro, spec.history, placed.replaced, extra
-            )
+            metadata = build_commit_metadata(write.operation, stats, write.schema_after, spec.history, placed.replaced)
+            metadata = replace(metadata, extra_metadata={**extra, **metadata.extra_metadata})
             strategy = UpdateStrategy.of(meta, write.options, key_scope(placed.index, write.operation))
             conflicts = _conflicts(write, placed, strategy, transaction.instant, metadata)
             strategy.roll_back(conflicts)

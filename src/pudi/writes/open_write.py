@@ -6,7 +6,7 @@ from pudi.client.find_index import check_resolution, find_index
 from pudi.client.single_key import names_single_key
 from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import check_generated, key_generator
-from pudi.client.write_settings import writable_schema
+from pudi.client.write_settings import rule_of, writable_schema
 from pudi.commit.conditions import unchanged_since
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import begin_report
@@ -26,7 +26,6 @@ from pudi.services.runner import run_before_write
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import check_nonblocking
 from pudi.writes.pending_clusterings import roll_back_expired
-from pudi.writes.place_records import rule_of
 from pudi.writes.prerequisites import check_prerequisites, state_older_names
 from pudi.writes.write_recipe import WriteAttempt, WriteRecipe, WriteRequest, looks_up_globally, take_nothing
 

@@ -12,15 +12,13 @@ from pudi.client.committed_files import files_written, verify_committed_files
 from pudi.client.hash_rings import make_rings
 from pudi.client.log_merging import merging_of
 from pudi.client.schema_commit import SERVICE_OPERATIONS
-from pudi.client.snapshot import TableSnapshot
-from pudi.client.write_settings import combines, sizing
+from pudi.client.write_settings import sizing
 from pudi.concurrency import TimelineBehindError
-from pudi.config import IndexOptions, WriteOptions
+from pudi.config import WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, has_overtaken
 from pudi.format import new_file_id
 from pudi.indexes.record_index.changes import refuse_behind, shards_for
-from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
 from pudi.plan.write import NO_INSERTS, Sizing
@@ -31,35 +29,6 @@ from pudi.task.tag import lookups_in
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import finds_groups_late
 from pudi.writes.write_recipe import Placement, WriteAttempt
-
-
-def rule_of(snapshot: TableSnapshot, operation: Operation, *, is_global: bool) -> MergeRule:
-    """Return the merge rule of a write.
-
-    Args:
-        snapshot: the table, with the writer's options.
-        operation: the operation. For deletes, which only have keys, any version wins; if versions are not compared, the
-            table's rule isn't needed.
-        is_global: whether keys are looked up in the whole table.
-
-    Raises:
-        MergerError: the table's merger is not registered.
-        NotSupportedError: the rule mixes versions, which pudi doesn't support with a global index.
-    """
-    if operation is Operation.DELETE:
-        return MergeRule(MergeMode.COMMIT_TIME)
-    config, options = snapshot.config, WriteOptions.of(snapshot.options)
-    meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
-    if not meets and not combines(operation, options):
-        return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)
-    rule = merge_rule(config, snapshot.options, table=snapshot.table, avro_schema=snapshot.schema.avro)
-    if is_global and (rule.mixes or rule.binlog or rule.batches_by_order):
-        raise NotSupportedError(
-            "a global index with partial updates, a merger or a change stream's payload class: versions of "
-            f"a record would have to meet across partitions; use {IndexOptions.index_type}=SIMPLE, BLOOM or BUCKET",
-            table=snapshot.table,
-        )
-    return rule
 
 
 def is_uncounted(operation: Operation, index: Index, engine: Engine, timeline: Timeline) -> bool:

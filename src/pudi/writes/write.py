@@ -10,7 +10,6 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from pudi.catalogs.sync_result import SyncResult
 from pudi.client.find_index import key_scope
 from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
@@ -68,9 +67,9 @@ def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitRe
         return None
     result = report.result(*done)
     run_after_commit(write.meta, write.engine, request.options, report, write.timeline.with_instant(done[0]))
-    syncs: tuple[SyncResult, ...] = ()
-    if SyncOptions(request.options.given).is_on:
-        syncs = after_write.sync_after_write(write.meta, request.options, report, write.engine.spark_version)
+    if not SyncOptions(request.options.given).is_on:
+        return result
+    syncs = after_write.sync_after_write(write.meta, request.options, report, write.engine.spark_version)
     return replace(result, syncs=syncs)
 
 
