@@ -29,6 +29,7 @@ from pudi.format import (
     State,
     WriteStat,
     parse_data_file,
+    write_token,
 )
 from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES, RECORD_INDEX, group_id
@@ -37,7 +38,7 @@ from pudi.metadata.keys import shard_of
 from pudi.metadata_write.building import make_partition
 from pudi.metadata_write.client import create_metadata, open_metadata
 from pudi.storage import delete_folder
-from pudi.task.metadata_files import write_base
+from pudi.task.metadata_files import base_name, write_base
 from pudi.timeline import Instant, Timeline, new_instant
 
 _log = logging.getLogger(__name__)
@@ -224,7 +225,12 @@ def write_bases(
     """
     shards = shard_of(changes.keys, len(ids))
     return tuple(
-        write_base(mdt.storage, requested, partition, ids[n], _of_shard(changes, shards == n), n)
+        write_base(
+            mdt.storage,
+            partition,
+            base_name(ids[n], requested, write_token(n, 0, 0)),
+            _of_shard(changes, shards == n),
+        )
         for n in map(int, np.unique(shards))
     )
 

@@ -25,7 +25,7 @@ from pudi.metadata_write.client import begin_deltacommit, complete_update
 from pudi.metadata_write.index_logs import IndexLogs
 from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.storage import is_near
-from pudi.task.metadata_files import append_changes
+from pudi.task.metadata_files import LogTarget, append_changes
 from pudi.timeline import Instant, Timeline
 
 _FEW = 1000
@@ -109,7 +109,8 @@ def commit_changes(
 
     def append(one: tuple[int, _Part]) -> WriteStat:
         verify()
-        return append_changes(mdt.storage, mdt.store.layout, requested, one[1].slice, one[1].changes, one[0])
+        number, part = one
+        return append_changes(mdt.storage, LogTarget(requested, mdt.store.layout, part.slice, number), part.changes)
 
     written = mdt.context.executor.map(
         append,

@@ -397,30 +397,39 @@ def _route(partition: str, shares: Sequence[tuple[int, float]]) -> InsertRoute:
     return InsertRoute(partition, tuple(number for number, _ in shares), tuple(upper))
 
 
+@dataclass(frozen=True, slots=True)
+class BucketWrite:
+    """A write to a table with buckets.
+
+    Attributes:
+        operation: deletes make no new buckets.
+        buckets: how the table is divided.
+        table: location of the table, for errors.
+        logs: how log files are written; None in a copy-on-write table. All records of a merge-on-read table go to log
+            files, also of new buckets, but for those of bulk inserts and overwrites.
+    """
+
+    operation: Operation
+    buckets: AnyBuckets
+    table: str
+    logs: LogOptions | None = None
+
+
 def place_buckets(
-    profile: WriteProfile,
-    slices: Sequence[FileSlice],
-    operation: Operation,
-    buckets: AnyBuckets,
-    new_id: Callable[[], str],
-    table: str,
-    logs: LogOptions | None = None,
+    profile: WriteProfile, slices: Sequence[FileSlice], write: BucketWrite, new_id: Callable[[], str]
 ) -> WritePlan:
     """Decide the files of a write: one for each bucket that has records (HoodieSimpleBucketIndex).
 
     Args:
         profile: counts by an engine; its file ids are bucket numbers.
         slices: the latest slices of the partitions that the records fall into.
-        operation: deletes make no new buckets.
-        buckets: how the table is divided.
+        write: the write.
         new_id: makes a UUID.
-        table: location of the table, for errors.
-        logs: how log files are written; None in a copy-on-write table. All records of a merge-on-read table go to log
-            files, also of new buckets, but for those of bulk inserts and overwrites.
 
     Raises:
         CorruptError: two file groups have the same bucket, or a file id names no bucket.
     """
+    operation, buckets, table, logs = write.operation, write.buckets, write.table, write.logs
     by_bucket: dict[tuple[str, str], FileSlice] = {}
     for file_slice in slices:
         bucket = buckets.name_of(file_slice.file_id, file_slice.partition, table=table, path=file_slice.path)

@@ -365,7 +365,7 @@ def with_stored_order(
     assert merging is not None
     fields = list(merging.rule.ordering_schema(spec.schema.columns))
     keys = one_array(rows[RECORD_KEY])
-    base = _in_base(storage, spec, merging, file_slice, fields, rows)
+    base = _in_base(storage, spec, file_slice, fields, rows)
     stored = base.append_column(_LOGGED, pa.repeat(pa.scalar(False), base.num_rows))
     newer = _in_logs(storage, spec, merging, file_slice, keys)
     if newer is not None:
@@ -390,7 +390,7 @@ def not_in_base(storage: Storage, spec: WriteSpec, file_slice: FileSlice, keys: 
         return np.ones(len(keys), dtype=bool)
     if not file_slice.logs:
         return np.zeros(len(keys), dtype=bool)
-    stored = _in_base(storage, spec, merging, file_slice, [], pa.table({RECORD_KEY: keys}))
+    stored = _in_base(storage, spec, file_slice, [], pa.table({RECORD_KEY: keys}))
     return np.asarray(pc.invert(pc.is_in(keys, value_set=one_array(stored[RECORD_KEY]))))
 
 
@@ -407,7 +407,7 @@ def _by_row(storage: Storage, spec: WriteSpec, base: BaseFile, fields: list[pa.F
 
 
 def _in_base(
-    storage: Storage, spec: WriteSpec, merging: Merging, file_slice: FileSlice, fields: list[pa.Field], rows: pa.Table
+    storage: Storage, spec: WriteSpec, file_slice: FileSlice, fields: list[pa.Field], rows: pa.Table
 ) -> pa.Table:
     """Return key and ordering columns of the base records with one of some keys."""
     wanted = [RECORD_KEY, *(f.name for f in fields)]
@@ -418,7 +418,8 @@ def _in_base(
         if len(places) and places.min() >= 0:
             values = _by_row(storage, spec, file_slice.base, fields, places)
             return pa.table([rows[RECORD_KEY], *values.columns], names=wanted)
-    slices = MergedSlices(storage, merging, spec.schema.stored, spec.history)
+    assert spec.deleted is not None
+    slices = MergedSlices(storage, spec.deleted, spec.schema.stored, spec.history)
     keys = one_array(rows[RECORD_KEY])
     parts = [part.rows for part in slices.parts(replace(file_slice, logs=()), wanted)]
     return pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=keys)) for part in parts])

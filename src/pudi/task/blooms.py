@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, open_base_file
-from pudi.format import METADATA_DIR, BloomFilter
+from pudi.format import METADATA_DIR, BloomFilter, write_token
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.metadata.changes import Changes, bloom_changes
 from pudi.metadata.keys import shard_of
@@ -25,7 +25,7 @@ from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array
 from pudi.storage import StorageBelow, open_input
 from pudi.task.jobs import FileResult
-from pudi.task.metadata_files import write_base
+from pudi.task.metadata_files import base_name, write_base
 from pudi.task.staged_keys import StagedKeys
 
 _STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -105,7 +105,8 @@ class BloomShardTask:
         """Write the file; see `FileJob.run`."""
         changes = _together(storage, self.portions)
         below = StorageBelow(storage, METADATA_DIR)
-        stat = write_base(below, self.requested, BLOOM_FILTERS, self.file_id, changes, self.number, attempt)
+        name = base_name(self.file_id, self.requested, write_token(self.number, 0, attempt))
+        stat = write_base(below, BLOOM_FILTERS, name, changes)
         return FileResult(self.number, len(changes), stat)
 
 

@@ -71,6 +71,21 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stated:
+    """Statements of the metadata table about some files.
+
+    Attributes:
+        kinds: the types of the columns with statistics.
+        ranges: by index and column, the ranges of the files, and of their partitions.
+        blooms: the bloom filters by key; None without such an index.
+    """
+
+    kinds: Mapping[str, pa.DataType]
+    ranges: Mapping[str, Mapping[str, Sequence[Ranges]]]
+    blooms: dict[str, dict[str, object]] | None
+
+
+@dataclass(frozen=True, slots=True)
 class FilesCheck:
     """Compare some files with the metadata table. Picklable.
 
@@ -113,19 +128,12 @@ class FilesCheck:
                 yield Finding(stated.blooms.name, "", f"can't be read: {error}")
         for place, file in enumerate(self.files):
             try:
-                yield from self._of_file(storage, file, place, kinds, said, blooms)
+                yield from self._of_file(storage, place, _Stated(kinds, said, blooms))
             except UNREADABLE as error:
                 yield Finding(DATA_FILES, file.path, f"can't be read: {error}")
 
-    def _of_file(
-        self,
-        storage: Storage,
-        file: BaseFile | LogFile,
-        place: int,
-        kinds: Mapping[str, pa.DataType],
-        said: Mapping[str, Mapping[str, Sequence[Ranges]]],
-        blooms: dict[str, dict[str, object]] | None,
-    ) -> Iterator[Finding]:
+    def _of_file(self, storage: Storage, place: int, stated: _Stated) -> Iterator[Finding]:
+        file, kinds, said, blooms = self.files[place], stated.kinds, stated.ranges, stated.blooms
         base = None if isinstance(file, LogFile) else open_base_file(storage, file)
         asked = [name for name in kinds if any(ranges[name][0].known[place] for ranges in said.values())]
         asked = list(same_named(asked, file, self.stated.history))

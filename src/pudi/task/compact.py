@@ -48,7 +48,7 @@ from pudi.task.file_stats import stats_of_base
 from pudi.task.jobs import FileResult
 from pudi.task.log_versions import LogCounts
 from pudi.task.merged import Merged, MergedSlices
-from pudi.task.metadata_files import write_base, write_compacted_logs
+from pudi.task.metadata_files import LogTarget, base_name, write_base, write_compacted_logs
 from pudi.timeline import NO_COMMIT, Timeline, TimelineStore
 
 
@@ -395,9 +395,8 @@ class CompactMetadataTask:
         file_slice = slice_of(storage, operation).with_stated(self.sizes)
         records = MetadataTable.of_files(storage, self.scope).read_slice(partition, file_slice)
         changes = encode_changes(all_columns(records))
-        stat = write_base(
-            storage, self.instant, partition, operation.file_id, changes, self.number, attempt, self.run_number
-        )
+        name = base_name(operation.file_id, self.instant, write_token(self.number, self.run_number, attempt))
+        stat = write_base(storage, partition, name, changes, marked=self.run_number != 0)
         base = file_slice.base
         return FileResult(
             self.number,
@@ -428,5 +427,6 @@ class CompactMetadataLogsTask(CompactMetadataTask):
         rows, gone, instants = table.read_logs(self.operation.partition_path, file_slice)
         changes = encode_changes(all_columns(rows), gone).sorted()
         token = write_token(self.number, self.run_number, attempt)
-        stat = write_compacted_logs(storage, self.layout, self.instant, file_slice, changes, instants, token)
+        target = LogTarget(self.instant, self.layout, file_slice, self.number)
+        stat = write_compacted_logs(storage, target, changes, instants, token)
         return FileResult(self.number, rows.num_rows, stat)

@@ -33,7 +33,7 @@ from pudi.schema import conform
 from pudi.schema.arrays import joined_arrays
 from pudi.task.bulk import RecordBuffer
 from pudi.task.jobs import FileResult
-from pudi.task.staged_keys import KEY, Portion, read_portions, stage_keys
+from pudi.task.staged_keys import KEY, KeyFile, Portion, read_portions, stage_keys
 from pudi.task.write import SliceWriter, write_file
 
 _BATCH_ROWS = 64 << 10
@@ -150,7 +150,7 @@ class CheckedKeys:
         numbers = shard_of(keys, self.shards)
         names = json.dumps([[piece.file.path, piece.file.size] for piece in self.unit.pieces]).encode()
         path = f"{self.path}-{attempt}"
-        staged = stage_keys(storage, path, "", names, numbers, keys, keys.slice(0, 0))
+        staged = stage_keys(storage, KeyFile(path, "", names), numbers, keys, keys.slice(0, 0))
         return FileResult(self.number, len(keys), None, staged=(staged,))
 
 

@@ -21,7 +21,7 @@ from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array, take, take_column
 from pudi.task.index_keys import KeyReading, LoggedKeys, key_difference
 from pudi.task.read import SliceReader
-from pudi.task.staged_keys import StagedKeys, stage_keys
+from pudi.task.staged_keys import KeyFile, StagedKeys, stage_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class SecondaryStaging:
     def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
         numbers = secondary_shard_of(joined_arrays([new, gone]), self.shards, whole_key=self.whole_key)
         path = f"{self.folder}/{self.index}-{file.name.name}"
-        return stage_keys(storage, path, "", secondary_value(), numbers, new, gone, index=self.index)
+        return stage_keys(storage, KeyFile(path, "", secondary_value(), self.index), numbers, new, gone)
 
     def _changes(self, written: WrittenBase) -> tuple[pa.Array, pa.Array]:
         """Return the added keys and the removed keys."""
@@ -188,16 +188,10 @@ class RecordStaging:
         return [self._stage(storage, written.files[0].file, new, gone)]
 
     def _stage(self, storage: Storage, file: BaseFile | LogFile, new: pa.Array, gone: pa.Array) -> StagedKeys:
-        return stage_keys(
-            storage,
-            f"{self.folder}/{file.name.name}",
-            file.partition,
-            encode_location(file.partition, file.file_id, self.millis),
-            shard_of(joined_arrays([new, gone]), self.groups_of(file.partition)),
-            new,
-            gone,
-            index=self.index,
-        )
+        location = encode_location(file.partition, file.file_id, self.millis)
+        staged = KeyFile(f"{self.folder}/{file.name.name}", file.partition, location, self.index)
+        numbers = shard_of(joined_arrays([new, gone]), self.groups_of(file.partition))
+        return stage_keys(storage, staged, numbers, new, gone)
 
 
 def _changed_keys(written: WrittenBase) -> tuple[pa.Array, pa.Array]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile, open_base_file, read_all_blocks
-from pudi.format import METADATA_DIR, Layout
+from pudi.format import METADATA_DIR, Layout, write_token
 from pudi.format.log_block import BlockKind
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
@@ -30,8 +30,8 @@ from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices
-from pudi.task.metadata_files import append_changes, write_base
-from pudi.task.staged_keys import IndexedKeys, KeyWatch, Portion, StagedRows, read_portions, stage_keys
+from pudi.task.metadata_files import LogTarget, append_changes, base_name, write_base
+from pudi.task.staged_keys import IndexedKeys, KeyFile, KeyWatch, Portion, StagedRows, read_portions, stage_keys
 
 
 class ReadsKeys(Protocol):
@@ -134,8 +134,8 @@ class KeyTask:
             numbers = shard_of(keys, self.shards)
         else:
             numbers = secondary_shard_of(keys, self.shards, whole_key=self.whole_key)
-        path = f"{self.path}.{attempt}"
-        staged = stage_keys(storage, path, self.partition, self.location, numbers, new, gone, index=self.index)
+        file = KeyFile(f"{self.path}.{attempt}", self.partition, self.location, self.index)
+        staged = stage_keys(storage, file, numbers, new, gone)
         return FileResult(self.number, 0, None, staged=(staged,))
 
     def _changes(self, storage: Storage) -> tuple[pa.Array, pa.Array]:
@@ -269,12 +269,11 @@ class ShardTask:
         repeated = () if self.watch is None else self.watch.find(below, self.slice, staged)
         changes = staged.changes()
         if self.bootstrap:
-            file_id = self.slice.file_id
-            partition = self.slice.partition
-            stat = write_base(below, self.requested, partition, file_id, changes, self.number, attempt)
+            name = base_name(self.slice.file_id, self.requested, write_token(self.number, 0, attempt))
+            stat = write_base(below, self.slice.partition, name, changes)
         else:
-            place = (self.layout, self.requested, self.slice)
-            stat = append_changes(below, *place, changes.sorted(), self.number, attempt, of_plan=self.of_plan)
+            target = LogTarget(self.requested, self.layout, self.slice, self.number, attempt, self.of_plan)
+            stat = append_changes(below, target, changes.sorted())
         return IndexedKeys(self.number, len(changes), stat, repeated=repeated)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from posixpath import basename
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.errors import ConflictError, TableExistsError
-from pudi.filegroup import FileSlice, Markers
+from pudi.filegroup import FileSlice, LogFile, Markers
 from pudi.format import BaseFileName, IOType, Layout, LogFileName, RuntimeStats, WriteStat, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_write import encode_hfile
@@ -52,17 +51,40 @@ def make_group(storage: Storage, requested: str, partition: str, file_id: str) -
     storage.create(f"{partition}/{name}", encode_delete_block(requested, pa.array([], pa.string())))
 
 
-def append_changes(
-    storage: Storage,
-    layout: Layout,
-    requested: str,
-    file_slice: FileSlice,
-    changes: Changes,
-    number: int,
-    attempt: int = 0,
-    *,
-    of_plan: bool = False,
-) -> WriteStat:
+@dataclass(frozen=True, slots=True)
+class LogTarget:
+    """A file group of the metadata table to which an instant appends a log file.
+
+    Attributes:
+        requested: the instant.
+        layout: the layout of the metadata table's timeline.
+        slice: the file group's latest slice.
+        number: number of the file group in the commit.
+        attempt: number of the attempt at writing it.
+        of_plan: whether a run of a plan writes it.
+    """
+
+    requested: str
+    layout: Layout
+    slice: FileSlice
+    number: int = 0
+    attempt: int = 0
+    of_plan: bool = False
+
+    @property
+    def token(self) -> str:
+        """The write token; in layout 1 all log files of a slice have the first one's.
+
+        It differs from the token of log files that create file groups: one commit may create a group and write to it.
+        Runs of a plan have the same.
+        """
+        known = [log.name.write_token for log in self.slice.logs if log.name.write_token]
+        if rules_of(self.layout).logs_name_their_slice and known:
+            return known[-1]
+        return write_token(0, 1, 0) if self.of_plan else write_token(self.number, 1, self.attempt)
+
+
+def append_changes(storage: Storage, target: LogTarget, changes: Changes) -> WriteStat:
     """Write the log file of one file group.
 
     In layout 1, where names don't hold the commit's instant, a name that another writer took since is passed over.
@@ -72,18 +94,14 @@ def append_changes(
 
     Args:
         storage: the metadata table's files.
-        layout: the layout of its timeline.
-        requested: the instant.
-        file_slice: the file group's latest slice.
+        target: the file group.
         changes: the changes, sorted.
-        number: number of the file group in the commit.
-        attempt: number of the attempt at writing it.
-        of_plan: whether a run of a plan writes it.
 
     Raises:
         TableExistsError: in layout 2, the file is there.
         ConflictError: another run of the plan has written it.
     """
+    requested, layout, file_slice = target.requested, target.layout, target.slice
     over = Append(file_slice)
     headers = {Header.INSTANT_TIME: requested, Header.SCHEMA: RECORD_AVRO}
     blocks = []
@@ -96,24 +114,18 @@ def append_changes(
         blocks.append(encode_delete_block(requested, changes.gone))
     content = b"".join(blocks)
     base_instant, first = over.instant(requested, layout), over.version(layout)
-    token = _token(file_slice, layout, *((0, 0) if of_plan else (number, attempt)))
+    token = target.token
     for version in range(first, first + _MOST_TAKEN):
-        name = LogFileName(file_slice.file_id, base_instant, version, token).name
-        path = f"{file_slice.partition}/{name}"
+        log = LogFile(file_slice.partition, LogFileName(file_slice.file_id, base_instant, version, token), len(content))
         try:
-            storage.create(path, content)
+            storage.create(log.path, content)
             break
         except TableExistsError:
-            if of_plan and _is_there(storage, path, content, requested):
+            if target.of_plan and _is_there(storage, log.path, content, requested):
                 break
             if rules_of(layout).logs_name_their_commit or version == first + _MOST_TAKEN - 1:
                 raise
-    stat = _log_stat(file_slice, path, version, changes, len(content), base_instant)
-    return (
-        replace(stat, base_file=over.base_file, log_files=(*over.logs, name))
-        if rules_of(layout).logs_name_their_slice
-        else stat
-    )
+    return _log_stat(target, log, changes, base_instant)
 
 
 def _is_there(storage: Storage, path: str, content: bytes, requested: str) -> bool:
@@ -135,29 +147,21 @@ def _is_there(storage: Storage, path: str, content: bytes, requested: str) -> bo
 
 
 def write_compacted_logs(
-    storage: Storage,
-    layout: Layout,
-    requested: str,
-    file_slice: FileSlice,
-    changes: Changes,
-    instants: Sequence[str],
-    token: str,
+    storage: Storage, target: LogTarget, changes: Changes, instants: Sequence[str], token: str
 ) -> WriteStat:
     """Write a log file that replaces the log files of a slice.
 
     Args:
         storage: the metadata table's files.
-        layout: the layout of its timeline.
-        requested: the log compaction.
-        file_slice: the slice.
+        target: the slice and the log compaction.
         changes: the merged content of its log files, sorted; deletes come first.
         instants: the instants of the replaced blocks.
         token: the write token.
     """
+    requested, layout, file_slice = target.requested, target.layout, target.slice
     over = Append(file_slice)
-    base_instant, version = over.instant(requested, layout), over.version(layout)
-    name = LogFileName(file_slice.file_id, base_instant, version, token).name
-    Markers(storage, requested).create(file_slice.partition, name, log_io_type(layout))
+    name = LogFileName(file_slice.file_id, over.instant(requested, layout), over.version(layout), token)
+    Markers(storage, requested).create(file_slice.partition, name.name, log_io_type(layout))
     stands_for = {Header.COMPACTED_BLOCK_TIMES: ",".join(instants)}
     blocks = []
     if len(changes.gone) or not len(changes.keys):
@@ -167,76 +171,66 @@ def write_compacted_logs(
         records = encode_hfile(changes.keys, changes.values, avro_schema=RECORD_AVRO)
         blocks.append(encode_block(BlockKind.HFILE, headers, records))
     content = b"".join(blocks)
-    path = f"{file_slice.partition}/{name}"
-    storage.create(path, content)
-    stat = _log_stat(file_slice, path, version, changes, len(content), file_slice.instant)
-    if rules_of(layout).logs_name_their_slice:
-        stat = replace(stat, base_file=over.base_file, log_files=(*over.logs, name))
+    log = LogFile(file_slice.partition, name, len(content))
+    storage.create(log.path, content)
+    stat = _log_stat(target, log, changes, file_slice.instant)
     return replace(stat, total_log_files_compacted=len(file_slice.logs))
 
 
-def _log_stat(
-    file_slice: FileSlice, path: str, version: int, changes: Changes, size: int, base_instant: str
-) -> WriteStat:
-    """Return the write statistics of a log file, from table version 8 on."""
+def _log_stat(target: LogTarget, log: LogFile, changes: Changes, prev_commit: str) -> WriteStat:
+    """Return the write statistics of a log file; in layout 1 they name the other files of its slice too."""
+    over = Append(target.slice)
+    by_slice = rules_of(target.layout).logs_name_their_slice
     return WriteStat(
-        file_id=file_slice.file_id,
-        path=path,
-        prev_commit=base_instant,
-        base_file="",
-        log_files=(basename(path),),
-        log_version=version,
+        file_id=log.name.file_id,
+        path=log.path,
+        prev_commit=prev_commit,
+        base_file=over.base_file if by_slice else "",
+        log_files=(*over.logs, log.name.name) if by_slice else (log.name.name,),
+        log_version=log.name.version,
         log_offset=0,
         num_writes=len(changes.keys),
         num_update_writes=len(changes.keys),
         num_deletes=len(changes.gone),
-        total_write_bytes=size,
-        partition_path=file_slice.partition,
-        file_size_in_bytes=size,
+        total_write_bytes=log.size,
+        partition_path=log.partition,
+        file_size_in_bytes=log.size,
         runtime_stats=RuntimeStats(),
     )
 
 
-def _token(file_slice: FileSlice, layout: Layout, number: int, attempt: int) -> str:
-    """Return the write token; in layout 1 all log files of a slice have the first one's.
+def base_name(file_id: str, requested: str, token: str) -> BaseFileName:
+    """Return the name of a base file of the metadata table.
 
-    It differs from the token of log files that create file groups: one commit may create a group and write to it.
+    Args:
+        file_id: the file group.
+        requested: the instant.
+        token: the write token.
     """
-    known = [log.name.write_token for log in file_slice.logs if log.name.write_token]
-    return known[-1] if rules_of(layout).logs_name_their_slice and known else write_token(number, 1, attempt)
+    return BaseFileName(file_id, token, requested, "hfile")
 
 
 def write_base(
-    storage: Storage,
-    requested: str,
-    partition: str,
-    file_id: str,
-    changes: Changes,
-    number: int,
-    attempt: int = 0,
-    run: int = 0,
+    storage: Storage, partition: str, name: BaseFileName, changes: Changes, *, marked: bool = False
 ) -> WriteStat:
     """Write the base file of one file group; its statistics state that the group is new.
 
     Args:
         storage: the metadata table's files.
-        requested: the instant.
         partition: partition of the metadata table.
-        file_id: the file group.
+        name: the file's name, see `base_name`.
         changes: its records.
-        number: number of the file group in the commit.
-        attempt: number of the attempt at writing it.
-        run: id of this run, for a plan that may run more than once.
+        marked: whether a marker is created first, for a plan that may run more than once.
     """
     records = changes.sorted()
-    name = BaseFileName(file_id, write_token(number, run, attempt), requested, "hfile").name
-    if run:
-        Markers(storage, requested).create(partition, name, IOType.MERGE)
+    if marked:
+        Markers(storage, name.instant).create(partition, name.name, IOType.MERGE)
     content = encode_hfile(records.keys, records.values, avro_schema=RECORD_AVRO)
-    storage.create(f"{partition}/{name}", content)
+    path = f"{partition}/{name.name}"
+    storage.create(path, content)
     return WriteStat(
-        file_id=file_id,
-        path=f"{partition}/{name}",
+        file_id=name.file_id,
+        path=path,
         prev_commit=NO_COMMIT,
         num_writes=len(records.keys),
         num_inserts=len(records.keys),

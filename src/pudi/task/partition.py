@@ -22,7 +22,7 @@ from pudi.plan import (
     place,
     place_buckets,
 )
-from pudi.plan.write import SHARES
+from pudi.plan.write import SHARES, BucketWrite
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import encoded_column, places_of, take, take_column
 from pudi.tagging import AnyBuckets, Index
@@ -248,8 +248,8 @@ def _placed_buckets(
     if spec.index.buckets is None:
         return None
     tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
-    buckets, root = spec.index.buckets, storage.root
-    plan = place_buckets(profile(tagged), task.slices, spec.operation, buckets, lambda: unique, root, spec.logs)
+    write = BucketWrite(spec.operation, spec.index.buckets, storage.root, spec.logs)
+    plan = place_buckets(profile(tagged), task.slices, write, lambda: unique)
     return tagged, plan
 
 

@@ -76,46 +76,52 @@ class Portion:
     records: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The file in which the keys that change in one file group are staged.
+
+    Attributes:
+        path: the file to write.
+        partition: partition path of the file group.
+        location: the index's value for keys that exist from now on.
+        index: see `StagedKeys`.
+    """
+
+    path: str
+    partition: str
+    location: bytes
+    index: str = ""
+
+
 def stage_keys(
-    storage: Storage,
-    path: str,
-    partition: str,
-    location: bytes,
-    numbers: npt.NDArray[np.int64],
-    new: pa.Array,
-    gone: pa.Array,
-    *,
-    index: str = "",
+    storage: Storage, file: KeyFile, numbers: npt.NDArray[np.int64], new: pa.Array, gone: pa.Array
 ) -> StagedKeys:
     """Stage the keys that change in one file group.
 
     Args:
         storage: the table's files.
-        path: the file to write.
-        partition: partition path of the file group.
-        location: the index's value for keys that exist from now on.
+        file: the file to write; without keys none is.
         numbers: the index's file group of each key, those of `new` before those of `gone`.
         new: keys that exist from now on, without duplicates.
         gone: keys that exist no more.
-        index: see `StagedKeys`.
     """
     keys = joined_arrays([new, gone])
     if not len(keys):
-        return StagedKeys(partition=partition, index=index)
+        return StagedKeys(partition=file.partition, index=file.index)
     flags = np.arange(len(keys)) >= len(new)
     order = np.argsort(numbers, kind="stable")
     rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
     shards, begin = np.unique(numbers[order], return_index=True)
     ends = [*begin[1:].tolist(), len(keys)]
     sink = pa.BufferOutputStream()
-    schema = _STAGED.with_metadata({_LOCATION: location, _SHARDS: json.dumps(shards.tolist()).encode()})
+    schema = _STAGED.with_metadata({_LOCATION: file.location, _SHARDS: json.dumps(shards.tolist()).encode()})
     with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         for start, end in zip(begin.tolist(), ends, strict=True):
             writer.write_table(rows.slice(start, end - start))
     content = bytes(sink.getvalue())
-    storage.put(path, content)
+    storage.put(file.path, content)
     counts = tuple(np.diff([*begin.tolist(), len(keys)]).tolist())
-    return StagedKeys(path, len(content), partition, tuple(shards.tolist()), counts, index)
+    return StagedKeys(file.path, len(content), file.partition, tuple(shards.tolist()), counts, file.index)
 
 
 class MayStage(Protocol):

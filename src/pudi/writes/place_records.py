@@ -21,7 +21,7 @@ from pudi.format import new_file_id
 from pudi.indexes.record_index.changes import refuse_behind, shards_for
 from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
-from pudi.plan.write import NO_INSERTS, Sizing
+from pudi.plan.write import NO_INSERTS, BucketWrite, Sizing
 from pudi.tagging import Index
 from pudi.task import Engine, KeySearch
 from pudi.task.log_keys import LateKeys, LiveKeys, late_logs
@@ -129,8 +129,8 @@ def place_records(
             tagged = choose(tagged)
         profile: WriteProfile = tagged.profile
     if index.buckets is not None:
-        ids = meta.context.new_id
-        plan = place_buckets(profile, slices, operation, index.buckets, ids, write.table, write.logs)
+        of_buckets = BucketWrite(operation, index.buckets, write.table, write.logs)
+        plan = place_buckets(profile, slices, of_buckets, meta.context.new_id)
         return Placement(tagged, plan, index)
     if operation is Operation.DELETE:  # deletes of keys that don't exist are no error, and change nothing
         profile = WriteProfile(profile.updates, {})

@@ -8,6 +8,7 @@ from pudi.errors import CorruptError
 from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BaseFileName
 from pudi.plan import Operation, WriteProfile, place_buckets
+from pudi.plan.write import BucketWrite
 from pudi.tagging import Buckets
 
 UUID = "550e8400-e29b-41d4-a716-446655440000"
@@ -21,8 +22,12 @@ SLICES = [_slice("nyc", "00000000-a-0"), _slice("nyc", "00000002-b-0"), _slice("
 COUNTS = WriteProfile({("nyc", "00000002"): 5, ("nyc", "00000003"): 1, ("sf", "00000002"): 2, ("sf", "00000000"): 0})
 
 
+def _write(operation: Operation) -> BucketWrite:
+    return BucketWrite(operation, Buckets(4, ("uuid",)), "t")
+
+
 def test_each_bucket_has_one_file() -> None:
-    tasks = place_buckets(COUNTS, SLICES, Operation.UPSERT, Buckets(4, ("uuid",)), lambda: UUID, "t").tasks
+    tasks = place_buckets(COUNTS, SLICES, _write(Operation.UPSERT), lambda: UUID).tasks
     assert [(t.number, t.partition, t.file_id, t.location) for t in tasks] == [
         (0, "nyc", "00000002-b-0", "00000002"),
         (1, "nyc", "00000003-e29b-41d4-a716-446655440000-0", "00000003"),
@@ -32,13 +37,18 @@ def test_each_bucket_has_one_file() -> None:
 
 
 def test_deletes_begin_no_bucket() -> None:
-    tasks = place_buckets(COUNTS, SLICES, Operation.DELETE, Buckets(4, ("uuid",)), lambda: UUID, "t").tasks
+    tasks = place_buckets(COUNTS, SLICES, _write(Operation.DELETE), lambda: UUID).tasks
     assert [t.file_id for t in tasks] == ["00000002-b-0", "00000002-c-0"]
 
 
 def test_two_files_of_one_bucket_are_refused() -> None:
     twice = [*SLICES, _slice("sf", "00000002-d-0", "20240102000000000")]
     with pytest.raises(CorruptError, match=r"00000002-c-0 and 00000002-d-0 .* 20240102000000000"):
-        place_buckets(COUNTS, twice, Operation.UPSERT, Buckets(4, ("uuid",)), lambda: UUID, "t")
+        place_buckets(COUNTS, twice, _write(Operation.UPSERT), lambda: UUID)
     with pytest.raises(CorruptError, match="eight digits"):
-        place_buckets(COUNTS, [_slice("nyc", "abcdef01-0")], Operation.UPSERT, Buckets(4, ("uuid",)), lambda: UUID, "t")
+        place_buckets(
+            COUNTS,
+            [_slice("nyc", "abcdef01-0")],
+            _write(Operation.UPSERT),
+            lambda: UUID,
+        )
