@@ -20,7 +20,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
-from pudi.format import Action, RollbackPartitionMetadata, parse_log_file
+from pudi.format import RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
 from pudi.indexes.kind import CommitChanges, IndexedCommit, LockedCommit
@@ -42,7 +42,6 @@ def complete_with_metadata(
     commit: IndexedCommit,
     check: Callable[[Timeline], None],
     seen: Timeline,
-    action: Action | None = None,
     content: bytes | None = None,
 ) -> Instant:
     """Complete an instant that changes data files, together with the deltacommit of its metadata table, if it has one.
@@ -54,7 +53,6 @@ def complete_with_metadata(
         commit: what the inflight instant did, and how the changes of indexes are found.
         check: the action's own check, called first under the lock; it raises an error to prevent the commit.
         seen: the timeline that the action was planned from.
-        action: the completed action, if it differs from the pending one.
         content: content of the completed file; None for the commit metadata.
 
     Returns:
@@ -64,12 +62,17 @@ def complete_with_metadata(
         ConflictError: another writer's commit conflicts with it; nothing is completed.
     """
     store, instant, said = commit.meta.store, commit.instant, commit.written if content is None else content
+
+    def check_all(now: Timeline) -> None:
+        store.refuse_strangers(instant, seen, now)
+        check(now)
+
     if commit.meta.is_metadata:
-        return store.complete(instant, said, check, action=action, seen=seen)
+        return store.complete(instant, said, check_all)
     for attempt in count(1):
         try:
             with _IndexWork(commit).prepared() as complete:
-                return store.complete(instant, said, partial(complete, check), action=action, seen=seen)
+                return store.complete(instant, said, partial(complete, check_all))
         except IndexesChangedError:
             if attempt == _ATTEMPTS:
                 raise

@@ -71,7 +71,6 @@ class Work:
         written: what was done.
         history: the schemas by id that the action leaves, in a table with schema on read.
         staging: how indexes find out what changed; None where no file did.
-        action: the completed action, where it differs from the pending one.
         removed: the files that the action deleted; None for none.
         content: content of the completed file; None for `written`.
         passed: called under the lock when all conditions hold, right before the commit becomes visible.
@@ -82,7 +81,6 @@ class Work:
     written: CommitMetadata
     history: SchemaHistory | None = None
     staging: IndexStaging | None = None
-    action: Action | None = None
     removed: RemovedFiles | None = None
     content: bytes | None = None
     passed: Callable[[Timeline], None] | None = None
@@ -194,7 +192,7 @@ class Transaction(ABC):
             try:
                 if work.before is not None:
                     work.before(check_now)
-                return complete_with_metadata(commit, check_and_pass, self.snapshot.timeline, work.action, work.content)
+                return complete_with_metadata(commit, check_and_pass, self.snapshot.timeline, work.content)
             except ValidatedStateChangedError:
                 if attempt == _VALIDATIONS:
                     raise
@@ -207,7 +205,7 @@ class Transaction(ABC):
         """Run the validators that the options name; None where no file of the table changes by a write."""
         if work.staging is None or work.content is not None:
             return None
-        return validate(self.meta, self.instant, work.action or self.action, work.written, work.staging.engine)
+        return validate(self.meta, self.instant, self.action.comparable, work.written, work.staging.engine)
 
     @property
     def is_committed(self) -> bool:

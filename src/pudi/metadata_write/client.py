@@ -16,7 +16,16 @@ from pudi.client.schema_commit import SCHEMA_KEY
 from pudi.config import MetadataOptions, MetricsOptions, TableConfig
 from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, CorruptError, TableExistsError, TableNotFoundError
-from pudi.format import HISTORY_FOLDER, METADATA_DIR, PROPERTIES, TIMELINE_FOLDER, Action, CommitMetadata, WriteStat
+from pudi.format import (
+    HISTORY_FOLDER,
+    METADATA_DIR,
+    PROPERTIES,
+    TIMELINE_FOLDER,
+    Action,
+    CommitMetadata,
+    State,
+    WriteStat,
+)
 from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata.record_schema import RECORD_AVRO
@@ -88,7 +97,7 @@ def complete_update(mdt: MetaClient, instant: Instant, stats: Stats, listed: Tim
         listed: the metadata table's timeline, with the instant.
     """
     done = metadata_deltacommit(stats, _UPSERT)
-    return mdt.store.complete(instant, done, listed=listed, started_durably=True)  # its inflight file has a plan
+    return mdt.store.complete(instant, done, listed=listed, also=())  # its inflight file has a plan
 
 
 def complete_partitions(mdt: MetaClient, instant: Instant, stats: Stats, partitions: Collection[str]) -> Instant:
@@ -100,7 +109,8 @@ def complete_partitions(mdt: MetaClient, instant: Instant, stats: Stats, partiti
         stats: what it wrote.
         partitions: the partitions, which may have file groups without records: `stats` don't name these.
     """
-    return mdt.store.complete(instant, metadata_deltacommit(stats, _BULK_INSERT), also=list(partitions))
+    relied_on = [*partitions, mdt.store.path(instant, State.INFLIGHT)]
+    return mdt.store.complete(instant, metadata_deltacommit(stats, _BULK_INSERT), also=relied_on)
 
 
 def metadata_deltacommit(stats: Stats, operation: str) -> CommitMetadata:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pudi.config import MetricsOptions, Options
 from pudi.context import Clock
@@ -187,15 +187,11 @@ class MeteredStore(TimelineStore):
         content: bytes | CommitMetadata,
         check: Callable[[Timeline], None] | None = None,
         *,
-        action: Action | None = None,
         listed: Timeline | None = None,
-        seen: Timeline | None = None,
-        also: Sequence[str] = (),
-        started_durably: bool = False,
+        also: Sequence[str] | None = None,
     ) -> Instant:
         """Move an inflight instant to COMPLETED, and report it; see `TimelineStore`."""
-        more: dict[str, Any] = {"also": also, "started_durably": started_durably}
-        done = TimelineStore.complete(self, instant, content, check, action=action, listed=listed, seen=seen, **more)
+        done = TimelineStore.complete(self, instant, content, check, listed=listed, also=also)
         assert self.metrics is not None
         self.metrics.complete(instant, content)
         return done

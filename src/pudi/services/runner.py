@@ -419,7 +419,6 @@ class _Execution:
         work = Work(
             metadata,
             staging=staging,
-            action=transaction.action.comparable,
             removed=run.removed,
             content=run.content(),
         )

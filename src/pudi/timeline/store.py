@@ -376,11 +376,8 @@ class TimelineStore:
         content: bytes | CommitMetadata,
         check: Callable[[Timeline], None] | None = None,
         *,
-        action: Action | None = None,
         listed: Timeline | None = None,
-        seen: Timeline | None = None,
-        also: Sequence[str] = (),
-        started_durably: bool = False,
+        also: Sequence[str] | None = None,
     ) -> Instant:
         """Move an inflight instant to COMPLETED: the one step that makes its effects visible.
 
@@ -390,30 +387,25 @@ class TimelineStore:
             instant: the inflight instant.
             content: the completed file's content; of a write what it did, which the layout says how to encode.
             check: called with the timeline listed under the lock; raises to refuse (conflict resolution).
-            action: the completed action, where it differs from the pending one.
             listed: the timeline, the inflight instant on it, where the lock has been held since it was listed; None
                 lists it now.
-            seen: the timeline that the action was planned from; None where another action's check covers it.
-            also: paths of files that it relies on and that `content` doesn't name, or of folders full of them.
-            started_durably: whether the inflight file was flushed when it was created, as one with content is.
+            also: paths of files that it relies on and that `content` doesn't name, or of folders full of them; None for
+                the inflight file, which was flushed when it was created only if it has content.
 
         Raises:
-            ConflictError: another process rolled the instant back or began to, or one wrote meanwhile (see
-                `refuse_strangers`).
+            ConflictError: another process rolled the instant back or began to.
         """
-        own = () if started_durably else (self.path(instant, State.INFLIGHT),)
-        self.storage.sync([*written_files(content), *also, *own])
+        also = (self.path(instant, State.INFLIGHT),) if also is None else also
+        self.storage.sync([*written_files(content), *also])
         with self.lock:
             timeline = self.load() if listed is None else listed
             refuse_taken(self.storage, self.folder, timeline, instant)
-            if seen is not None:
-                self.refuse_strangers(instant, seen, timeline)
             if check is not None:
                 check(timeline)
             completion = None
             if self.layout == 2:
                 completion = self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
-            done = Instant(instant.requested, action or instant.action, State.COMPLETED, completion, self.layout)
+            done = Instant(instant.requested, instant.action.comparable, State.COMPLETED, completion, self.layout)
             self.lock.verify()
             self._create(self.path(done), self._content(done.action, content))
         return done

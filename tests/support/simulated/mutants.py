@@ -233,8 +233,8 @@ MUTANTS: Sequence[Mutant] = (
         "the commit is published before its metadata",
         (
             "pudi.commit.commit_hook:complete_with_metadata",
-            "return store.complete(instant, said, partial(complete, check), action=action, seen=seen)",
-            "done = store.complete(instant, said, check, action=action, seen=seen)\n"
+            "return store.complete(instant, said, partial(complete, check_all))",
+            "done = store.complete(instant, said, check_all)\n"
             "                complete(lambda now: None, store.load())\n"
             "                return done",
         ),
