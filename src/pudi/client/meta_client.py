@@ -35,7 +35,7 @@ from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, NotSupportedError, naming
-from pudi.filegroup import FileListing, FileSystemView, StorageListing, partitioned, path_columns
+from pudi.filegroup import FileListing, FileSystemView, StorageListing, ViewOptions, partitioned, path_columns
 from pudi.format import METADATA_DIR, Action, CommitMetadata, Layout
 from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES
@@ -252,18 +252,9 @@ class MetaClient:
 
         By default log files are checked to be whole, except in a metadata table.
         """
-        listing = self.listing(timeline, opened)
-        return FileSystemView(
-            timeline,
-            listing,
-            self.store,
-            seen=seen,
-            archived_until=archived_until,
-            logs=self.merges_on_read,
-            sizes=sizes,
-            whole=(sizes if whole is None else whole) and not self.is_metadata,
-            keys=self.virtual_keys,
-        )
+        whole = (sizes if whole is None else whole) and not self.is_metadata
+        options = ViewOptions(seen, archived_until, self.merges_on_read, sizes, whole, self.virtual_keys)
+        return FileSystemView(timeline, self.listing(timeline, opened), self.store, options)
 
     @property
     def lists_by_metadata(self) -> bool:

@@ -40,7 +40,7 @@ from pudi.filegroup.pending_plans import (
 )
 from pudi.filegroup.slice_history import FileGroup, SliceFiles
 from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
-from pudi.filegroup.view import FileSystemView, Replacements
+from pudi.filegroup.view import FileSystemView, Replacements, ViewOptions
 
 __all__ = [
     "HFILE_EXTENSION",
@@ -69,6 +69,7 @@ __all__ = [
     "Replacements",
     "SliceFiles",
     "StorageListing",
+    "ViewOptions",
     "VirtualKeyReader",
     "bases_under",
     "busy_groups",

@@ -7,7 +7,7 @@ replaced and a clean deleted is just not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from posixpath import basename
@@ -15,8 +15,7 @@ from typing import TypeVar
 
 from pudi.context import Storage
 from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
-from pudi.filegroup.committed_files import replaced_since
-from pudi.filegroup.slices import FileSlice
+from pudi.filegroup.committed_files import ListedSlices, replaced_since
 from pudi.format import Action, BaseFileName, FileGroupId, State, parse_data_file
 from pudi.format.plans import decode_clean_plan
 from pudi.timeline import Instant, Timeline, TimelinePlace, TimelineStore
@@ -170,11 +169,8 @@ def check_overtaken(
     store: TimelineStore,
     timeline: Timeline,
     now: Timeline,
-    slices: Sequence[FileSlice],
+    listed: ListedSlices,
     sees: Callable[[str], bool],
-    replaced: Collection[FileGroupId],
-    partitions: Collection[str] | None = None,
-    groups: Collection[FileGroupId] | None = None,
 ) -> None:
     """Refuse slices that lack a file which a clean or a rollback has deleted since their timeline was loaded.
 
@@ -182,11 +178,8 @@ def check_overtaken(
         store: the timeline in storage.
         timeline: the timeline that the slices were chosen by.
         now: the timeline as it was after the files had been listed.
-        slices: the latest slices that the reader sees.
+        listed: the latest slices that the reader sees.
         sees: whether it sees files of an instant.
-        replaced: file groups that were out of the table already.
-        partitions: those that `slices` are of; None for all.
-        groups: file groups that they are of; None for all of the partitions.
 
     Raises:
         NotFoundError: one is gone.
@@ -200,13 +193,11 @@ def check_overtaken(
                 table=store.storage.root,
                 instant=each.requested,
             )
-    found = {each.group: each for each in slices}
+    found = listed.by_group
     for clean, partition, name in _deleted(store, timeline, now):
         parsed = parse_data_file(name)
-        if parsed is None or (partitions is not None and partition not in partitions):
-            continue
-        group = FileGroupId(partition, parsed.file_id)
-        if group in replaced or not sees(parsed.instant) or (groups is not None and group not in groups):
+        group = None if parsed is None else FileGroupId(partition, parsed.file_id)
+        if parsed is None or group is None or not listed.covers(group) or not sees(parsed.instant):
             continue
         left = found.get(group)
         base = None if left is None else left.base

@@ -109,14 +109,35 @@ def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]
     return {path: size for path, sizes in found.items() if len(sizes) == 1 and (size := next(iter(sizes)))}
 
 
-def check_stated(
-    store: TimelineStore,
-    seen: Timeline,
-    slices: Sequence[FileSlice],
-    replaced: Collection[FileGroupId],
-    partitions: Collection[str] | None = None,
-    groups: Collection[FileGroupId] | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class ListedSlices:
+    """The latest slices of some file groups as a reader sees them, to be compared with what commits and cleans did.
+
+    Attributes:
+        slices: the slices.
+        replaced: file groups that were out of the table already.
+        partitions: partitions that `slices` are of; None for all.
+        groups: file groups that they are of; None for all of the partitions.
+    """
+
+    slices: Sequence[FileSlice]
+    replaced: Collection[FileGroupId]
+    partitions: Collection[str] | None = None
+    groups: Collection[FileGroupId] | None = None
+
+    @property
+    def by_group(self) -> Mapping[FileGroupId, FileSlice]:
+        """The slices by file group."""
+        return {each.group: each for each in self.slices}
+
+    def covers(self, group: FileGroupId) -> bool:
+        """Return whether a file group that isn't replaced was listed."""
+        if self.partitions is not None and group.partition not in self.partitions:
+            return False
+        return group not in self.replaced and (self.groups is None or group in self.groups)
+
+
+def check_stated(store: TimelineStore, seen: Timeline, listed: ListedSlices) -> None:
     """Refuse slices that lack a file of a completed commit, or whose base file differs from the committed one.
 
     A base file is superseded by one of a later commit, a log file by a base file that was requested after its commit:
@@ -125,20 +146,14 @@ def check_stated(
     Args:
         store: the timeline in storage.
         seen: the part of the timeline that the reader sees.
-        slices: latest slices that it sees.
-        replaced: file groups that were taken out of the table.
-        partitions: those that `slices` are of; None for all.
-        groups: file groups that they are of; None for all of the partitions.
+        listed: the slices.
 
     Raises:
         NotFoundError: a file is gone.
         CorruptError: a base file has another size than its commit states, or a partition's metadata file is gone.
     """
-    known = _stated(store, _commits_to_ask(store, seen), partitions, groups)
-    found = {s.group: s for s in slices}
-    for group, stated in known.items():
-        if group in replaced:
-            continue
+    found = listed.by_group
+    for group, stated in _stated(store, _commits_to_ask(store, seen), listed).items():
         base = found[group].base if group in found else None
         if stated.instant > ("" if base is None else base.instant):
             _refuse(store, group, stated.instant, next(iter(stated.sizes)))
@@ -202,23 +217,18 @@ def replaced_since(store: TimelineStore, requested: str) -> set[FileGroupId]:
     }
 
 
-def _stated(
-    store: TimelineStore,
-    commits: Iterable[Instant],
-    partitions: Collection[str] | None,
-    groups: Collection[FileGroupId] | None,
-) -> Mapping[FileGroupId, _Stated]:
+def _stated(store: TimelineStore, commits: Iterable[Instant], listed: ListedSlices) -> Mapping[FileGroupId, _Stated]:
     found: dict[FileGroupId, _Stated] = {}
     for instant in sorted(commits, key=lambda each: each.requested, reverse=True):
         requested = instant.requested
         stats_of = store.read_commit_metadata(instant).partition_to_write_stats
-        for partition in stats_of if partitions is None else stats_of.keys() & partitions:
+        for partition in stats_of if listed.partitions is None else stats_of.keys() & listed.partitions:
             for stat in stats_of[partition]:
                 group = FileGroupId(partition, stat.file_id or "")
                 stated = found.get(group)
                 if stated is not None and stated.instant > requested:  # a later base file took in what this one wrote
                     continue
-                if not (stat.num_writes or stat.num_deletes) or (groups is not None and group not in groups):
+                if not (stat.num_writes or stat.num_deletes) or not listed.covers(group):
                     continue  # a writer that found nothing to do may state a file that it never made
                 found[group] = (stated or _Stated()).with_stat(partition, stat, requested)
     return found

@@ -9,7 +9,7 @@ from pudi.context import FileInfo, collector_paused
 from pudi.context.runtime import cached_property
 from pudi.errors import NotFoundError
 from pudi.filegroup.clean_history import check_overtaken
-from pudi.filegroup.committed_files import NamedFiles, check_stated
+from pudi.filegroup.committed_files import ListedSlices, NamedFiles, check_stated
 from pudi.filegroup.committed_logs import stated_sizes
 from pudi.filegroup.listing import FileListing
 from pudi.filegroup.pending_plans import compacting_since
@@ -44,6 +44,28 @@ class Replacements:
         return group in self.instants
 
 
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """The part of a table that a reader sees, and the care that it takes of files.
+
+    Attributes:
+        seen: the part of the timeline that the reader sees; None for all of it.
+        archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
+        logs: whether slices may have log files: in merge-on-read tables.
+        sizes: whether to read the stated sizes of log files from commits if the listing has none; readers of logs need
+            them.
+        whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
+        keys: makes record keys, in a table without meta fields.
+    """
+
+    seen: Timeline | None = None
+    archived_until: str | None = None
+    logs: bool = False
+    sizes: bool = True
+    whole: bool = False
+    keys: KeyGenerator | None = None
+
+
 class FileSystemView:
     """Latest file slices as a reader sees them.
 
@@ -55,37 +77,17 @@ class FileSystemView:
         timeline: the whole active timeline.
         listing: the files.
         store: for commit metadata and the history.
-        seen: the part of the timeline that the reader sees; None for all of it.
-        archived_until: greatest requested time of archived commits that the reader sees; None for all of them.
-        logs: whether slices may have log files: in merge-on-read tables.
-        sizes: whether to read the stated sizes of log files from commits if the listing has none; readers of logs need
-            them.
-        whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
-        keys: makes record keys, in a table without meta fields.
+        options: what the reader sees.
     """
 
     def __init__(
-        self,
-        timeline: Timeline,
-        listing: FileListing,
-        store: TimelineStore,
-        *,
-        seen: Timeline | None = None,
-        archived_until: str | None = None,
-        logs: bool = False,
-        sizes: bool = True,
-        whole: bool = False,
-        keys: KeyGenerator | None = None,
+        self, timeline: Timeline, listing: FileListing, store: TimelineStore, options: ViewOptions | None = None
     ) -> None:
         self._timeline = timeline
         self._listing = listing
         self._store = store
-        self._seen = timeline if seen is None else seen
-        self._archived_until = archived_until
-        self._has_logs = logs
-        self._wants_sizes = sizes
-        self._wants_whole = whole
-        self._keys = keys
+        self._options = options or ViewOptions()
+        self._seen = self._options.seen or timeline
         self._verdicts: dict[str, bool] = {}
         self._named = NamedFiles(store, timeline)
 
@@ -157,18 +159,18 @@ class FileSystemView:
     ) -> list[FileSlice]:
         """Return the complete slices of partitions and file groups; log files have their stated sizes."""
         slices = self._sized(slices)
-        if self._wants_whole:
-            replaced = self._replacements.instants
+        if self._options.whole:
+            listed = ListedSlices(slices, self._replacements.instants, partitions, groups)
             if self._seen.commits and self._listing.shows_later(self._timeline):
                 now = self._store.load()  # after the listing
-                check_overtaken(self._store, self._timeline, now, slices, self._is_seen, replaced, partitions, groups)
+                check_overtaken(self._store, self._timeline, now, listed, self._is_seen)
             if not self._listing.states_sizes:
-                check_stated(self._store, self._seen, slices, replaced, partitions, groups)
+                check_stated(self._store, self._seen, listed)
         return slices
 
     def _sized(self, slices: list[FileSlice]) -> list[FileSlice]:
         """Return slices whose log files have the sizes that commits state."""
-        if not self._wants_sizes or self._listing.states_sizes:
+        if not self._options.sizes or self._listing.states_sizes:
             return slices
         sizes = stated_sizes(self._store, self._timeline, [log for each in slices for log in each.logs])
         return [each.with_stated(sizes) for each in slices] if sizes else slices
@@ -218,13 +220,13 @@ class FileSystemView:
         newest: dict[str, BaseFile] = {}
         hidden: dict[str, dict[str, BaseFile]] = {}
         logs: dict[str, list[LogFile]] = {}
-        states = self._listing.states_sizes
+        states, has_logs, keys = self._listing.states_sizes, self._options.logs, self._options.keys
         for info in files:
-            log = LogFile.of(partition, info, states=states) if self._has_logs else None
+            log = LogFile.of(partition, info, states=states) if has_logs else None
             if log is not None:
                 logs.setdefault(log.file_id, []).append(log)
                 continue
-            base = BaseFile.of(partition, info, self._keys)
+            base = BaseFile.of(partition, info, keys)
             if base is None:
                 continue
             if not self._is_seen(base.instant):
@@ -306,7 +308,7 @@ class FileSystemView:
         if start is None or instant >= start or self._timeline.is_pending(instant):
             return False
         archived = self._archived if instant < self._oldest else instant in self._completions
-        return archived and (self._archived_until is None or instant <= self._archived_until)
+        return archived and (self._options.archived_until is None or instant <= self._options.archived_until)
 
     def _check_new(self, oldest: BaseFile) -> None:
         """Verify that a file group without visible slices started after the reader's snapshot."""

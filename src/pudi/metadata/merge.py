@@ -121,20 +121,26 @@ def merged_files(rows: pa.Table, codes: np.ndarray, of_base: np.ndarray, *, tomb
     whole.merge(newer, logs.size[newer], logs.tombstone[newer])
     there = np.flatnonzero(whole.there | whole.tombstone if tombstones else whole.there)
     sizes = np.where(whole.there, whole.size, 0)[there]
-    return _file_records(rows, codes, pairs[there], names, sizes, whole.tombstone[there])
+    record, name = np.divmod(pairs[there], max(len(names), 1))
+    return _file_records(rows, codes, Entries(record, names.take(pa.array(name)), sizes, whole.tombstone[there]))
 
 
-def _file_records(
-    rows: pa.Table, codes: np.ndarray, pairs: np.ndarray, names: pa.Array, sizes: np.ndarray, deleted: np.ndarray
-) -> pa.Table:
-    """Return the records of files in the order of their keys' numbers; an empty map if all files are deleted."""
+def _file_records(rows: pa.Table, codes: np.ndarray, entries: Entries) -> pa.Table:
+    """Return the records of files in the order of their keys' numbers; an empty map if all files are deleted.
+
+    Args:
+        rows: versions of the records.
+        codes: for each version the number of its key.
+        entries: the entries in the order of their owners, which are numbers of keys.
+    """
     present, last = np.unique(codes[::-1], return_index=True)
     rows = rows.select(["key", "type"]).take(pa.array(len(codes) - 1 - last))
-    record, name = np.divmod(pairs, max(len(names), 1))
-    ends = np.searchsorted(record, present, side="right")
+    ends = np.searchsorted(entries.owner, present, side="right")
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-    infos = pa.StructArray.from_arrays([pa.array(sizes), pa.array(deleted)], fields=list(_MAP.item_type))
-    maps = pa.MapArray.from_arrays(offsets, names.take(pa.array(name)), infos, type=_MAP)
+    infos = pa.StructArray.from_arrays(
+        [pa.array(entries.sizes), pa.array(entries.deleted)], fields=list(_MAP.item_type)
+    )
+    maps = pa.MapArray.from_arrays(offsets, entries.names, infos, type=_MAP)
     return rows.append_column(RECORD_SCHEMA.field("filesystemMetadata"), maps)
 
 

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogScope, StorageListing, read_log_blocks
-from pudi.format import METADATA_DIR, TIMELINE_FOLDER, WriteStat
+from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogScope, StorageListing, ViewOptions, read_log_blocks
+from pudi.format import METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
 from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
@@ -54,7 +54,6 @@ def check_slice(
     store: TimelineStore,
     timeline: Timeline,
     sees: Callable[[str], bool],
-    partition: str,
     file_slice: FileSlice,
     instants: Collection[str],
 ) -> None:
@@ -66,7 +65,6 @@ def check_slice(
         store: the storage of the metadata table's timeline.
         timeline: its active timeline.
         sees: whether the reader sees an instant.
-        partition: the metadata table's partition.
         file_slice: the latest slice of the file group.
         instants: instants of the blocks in the slice's log files.
 
@@ -79,16 +77,16 @@ def check_slice(
     for instant in commits:
         if instant.requested == file_slice.instant:  # it built (or rebuilt) the file group, or compacted it
             since = timeline.order(instant)
-            _check_base(store, instant, partition, file_slice)
+            _check_base(store, instant, file_slice)
     for instant in commits:
         # later completed commits wrote to this slice, even if requested before the compaction that made it
         if timeline.order(instant) > since and instant.requested not in instants:
-            _check_logs(store, instant, partition, file_slice)
+            _check_logs(store, instant, file_slice)
 
 
-def _check_base(store: TimelineStore, instant: Instant, partition: str, file_slice: FileSlice) -> None:
+def _check_base(store: TimelineStore, instant: Instant, file_slice: FileSlice) -> None:
     base = file_slice.base
-    for stat in _stats(store, instant, partition, file_slice.file_id):
+    for stat in _stats(store, instant, file_slice.group):
         size = stat.file_size_in_bytes
         if base is not None and stat.path == base.path and size and size != base.size:
             raise CorruptError(
@@ -100,9 +98,9 @@ def _check_base(store: TimelineStore, instant: Instant, partition: str, file_sli
             )
 
 
-def _check_logs(store: TimelineStore, instant: Instant, partition: str, file_slice: FileSlice) -> None:
+def _check_logs(store: TimelineStore, instant: Instant, file_slice: FileSlice) -> None:
     there = {log.path for log in file_slice.logs}
-    for stat in _stats(store, instant, partition, file_slice.file_id):
+    for stat in _stats(store, instant, file_slice.group):
         if stat.log_version is None or (
             stat.path in there and store.rules.logs_name_their_commit
         ):  # its blocks were compacted
@@ -116,13 +114,13 @@ def _check_logs(store: TimelineStore, instant: Instant, partition: str, file_sli
         )
 
 
-def _stats(store: TimelineStore, instant: Instant, partition: str, file_id: str) -> Iterator[WriteStat]:
+def _stats(store: TimelineStore, instant: Instant, group: FileGroupId) -> Iterator[WriteStat]:
     try:
         metadata = store.read_commit_metadata(instant)
     except NotFoundError:  # archived since the timeline was loaded
         return
-    for stat in metadata.partition_to_write_stats.get(partition, ()):
-        if stat.file_id == file_id:
+    for stat in metadata.partition_to_write_stats.get(group.partition, ()):
+        if stat.file_id == group.file_id:
             yield stat
 
 
@@ -213,7 +211,7 @@ class MetadataTable:
         # Sizes in commits are not read here, which would cost a request per log file. A log file that was cut off at a
         # block's end may only lack deletes, which follow the records: the index then has entries too many, which
         # look-ups check against the files. Compaction compares sizes.
-        view = FileSystemView(known, StorageListing(own), instants, logs=True, sizes=False)
+        view = FileSystemView(known, StorageListing(own), instants, ViewOptions(logs=True, sizes=False))
 
         def is_own(instant: Instant) -> bool:
             return instants.read_commit_metadata(instant).operation_type in _OWN_OPERATIONS
@@ -357,14 +355,14 @@ class MetadataTable:
         size += sum(group.base.size for group in groups if group.base is not None)
         if len(groups) != 1 or size > _FEW_FILES:
             return None
-        base, blocks = groups[0].base, self._checked_blocks(FILES, groups[0])
+        base, blocks = groups[0].base, self._checked_blocks(groups[0])
         return merged_lists(None if base is None else (base.path, self._content(base)), blocks, keys)
 
-    def _checked_blocks(self, partition: str, file_slice: FileSlice) -> list[LogBlock]:
+    def _checked_blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         blocks = self._blocks(file_slice)
         if self._store is not None:
             found = {block.instant for block in blocks}
-            check_slice(self._store, self.timeline, self.scope.sees, partition, file_slice, found)
+            check_slice(self._store, self.timeline, self.scope.sees, file_slice, found)
         return blocks
 
     def _content(self, base: BaseFile) -> bytes:
@@ -372,7 +370,7 @@ class MetadataTable:
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
         columns = columns_of(partition)
-        blocks = self._checked_blocks(partition, file_slice)
+        blocks = self._checked_blocks(file_slice)
         base_size = 0 if file_slice.base is None else file_slice.base.size
         if base_size + sum(len(block.content) for block in blocks) <= SMALL:
             # merging all records once takes less time than picking the wanted ones of each block

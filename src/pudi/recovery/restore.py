@@ -23,7 +23,7 @@ from pudi.commit.metadata_rollback import plan_metadata_rollback, take_compactio
 from pudi.commit.rollback import resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
 from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSystemView, StorageListing
+from pudi.filegroup import FileSystemView, StorageListing, ViewOptions
 from pudi.format import (
     Action,
     InstantInfo,
@@ -337,7 +337,9 @@ def _check_whole(snapshot: TableSnapshot, partitions: Sequence[str] | None = Non
     for commit in seen.commits:  # the view asks those that have been read
         meta.store.read_commit_metadata(commit)
     listing = StorageListing(meta.storage)
-    view = FileSystemView(snapshot.timeline, listing, meta.store, seen=seen, logs=meta.merges_on_read, whole=True)
+    view = FileSystemView(
+        snapshot.timeline, listing, meta.store, ViewOptions(seen, logs=meta.merges_on_read, whole=True)
+    )
     view.all_slices() if partitions is None else view.slices_of(partitions)
 
 

@@ -10,7 +10,7 @@ from pudi.client import MetaClient, TableSnapshot
 from pudi.client.lost_instants import find_lost
 from pudi.context import FileInfo
 from pudi.errors import PudiError
-from pudi.filegroup import FileSlice, FileSystemView, StorageListing
+from pudi.filegroup import FileSlice, FileSystemView, StorageListing, ViewOptions
 from pudi.filegroup.committed_files import NamedFiles, unnamed_files
 from pudi.format import METADATA_DIR, Action, FileGroupId, is_shared_bucket, parse_data_file, parse_log_file
 from pudi.format.metadata_partitions import FILES
@@ -215,7 +215,9 @@ class _Check:
         # Nobody needs these files: they are orphans, which a repair deletes.
         displaced = unnamed_files(folders, NamedFiles(meta.store, self.snapshot.timeline), self._listed)
         self.folders = {p: [i for i in infos if i.path not in displaced] for p, infos in folders.items()}
-        self.view = FileSystemView(self.snapshot.timeline, Listed(self.folders), meta.store, logs=meta.merges_on_read)
+        self.view = FileSystemView(
+            self.snapshot.timeline, Listed(self.folders), meta.store, ViewOptions(logs=meta.merges_on_read)
+        )
 
     def run(self) -> CheckResult:
         """All comparisons."""

@@ -6,7 +6,7 @@ import pytest
 
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.filegroup import FileSystemView, Markers, StorageListing
+from pudi.filegroup import FileSystemView, Markers, StorageListing, ViewOptions
 from pudi.format import CommitMetadata, IOType, encode_commit_metadata
 from pudi.locks import open_lock
 from pudi.storage import open_storage
@@ -75,7 +75,7 @@ def sliced(storage: Storage, until: str | None = None) -> list[list[str]]:
     store = store_of(storage)
     timeline = store.load()
     seen = timeline if until is None else timeline.until(until)
-    view = FileSystemView(timeline, StorageListing(storage), store, seen=seen, logs=True)
+    view = FileSystemView(timeline, StorageListing(storage), store, ViewOptions(seen, logs=True))
     return [[*([s.base.name.name] if s.base else []), *(log.name.name for log in s.logs)] for s in view.all_slices()]
 
 

@@ -22,7 +22,7 @@ from pudi.client.schema_commit import SCHEMA_KEY, SERVICE_OPERATIONS
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.context import FileInfo
-from pudi.filegroup import FileListing, FileSlice, FileSystemView
+from pudi.filegroup import FileListing, FileSlice, FileSystemView, ViewOptions
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.format.metadata_partitions import COLUMN_STATS, partition_type
 from pudi.indexes.kind import LockedCommit
@@ -205,7 +205,7 @@ class FileStatistics:
         replaced = self.written.partition_to_replace_file_ids or {}
         listing = _WithOwn(locked.snapshot.listing(locked.table), _data_stats(self.written))
         logs = self.meta.merges_on_read
-        slices = FileSystemView(after, listing, self.meta.store, logs=logs, sizes=False).slices_of(touched)
+        slices = FileSystemView(after, listing, self.meta.store, ViewOptions(logs=logs, sizes=False)).slices_of(touched)
         return [s for s in slices if s.file_id not in set(replaced.get(s.partition, ()))]
 
     def _older(self, table: MetadataTable, names: pa.Table) -> pa.Table:
