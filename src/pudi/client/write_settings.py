@@ -22,7 +22,7 @@ from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.plan import LogOptions, Operation
 from pudi.plan.change_data import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
-from pudi.schema import avro_to_arrow, evolved_text, retyped, unwritable_columns, without_meta_fields
+from pudi.schema import TableSchema, retyped
 from pudi.task.file_stats import is_event_time
 
 _log = logging.getLogger(__name__)
@@ -30,24 +30,24 @@ _SIZE_SAMPLE_COMMITS = 5
 """The number of commits to search for an average record size."""
 
 
-def writable_schema(schema_json: str, table: str) -> pa.Schema:
+def writable_schema(schema: TableSchema, table: str) -> pa.Schema:
     """Return the table's columns without meta fields.
 
     Raises:
         NotSupportedError: a column has a type that pudi can't write.
     """
-    unwritable = unwritable_columns(schema_json)
+    unwritable = schema.unwritable
     if unwritable:
         raise NotSupportedError(
             f"column {unwritable[0]!r} has an Avro type that pudi reads but can't write back as the table words it "
             "(milliseconds, time of day, enum, decimal in bytes); write this table with Apache Hudi",
             table=table,
         )
-    return without_meta_fields(avro_to_arrow(schema_json))
+    return schema.columns
 
 
-def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
-    """Return the table's Avro schema after a write, and log each column whose type the write changes.
+def next_schema(before: TableSchema, columns: pa.Schema, name: str, table: str) -> TableSchema:
+    """Return the table's schema after a write, and log each column whose type the write changes.
 
     Args:
         before: the schema before.
@@ -55,9 +55,9 @@ def next_schema(before: str, columns: pa.Schema, name: str, table: str) -> str:
         name: the table's name.
         table: its location.
     """
-    after = evolved_text(before, columns, name)
+    after = before.evolved(columns, name)
     if after != before:
-        for column, old, new in retyped(avro_to_arrow(before), columns):
+        for column, old, new in retyped(before.columns, columns):
             _log.warning("%s: the data changes column %r of the table from %s to %s", table, column, old, new)
     return after
 
@@ -157,18 +157,18 @@ def log_options(meta: MetaClient, options: WriteOptions) -> LogOptions | None:
     )
 
 
-def change_logging(meta: MetaClient, options: WriteOptions, schema_json: str) -> ChangeLogging | None:
+def change_logging(meta: MetaClient, options: WriteOptions, schema: TableSchema) -> ChangeLogging | None:
     """Return how the table logs changes of base files; None if it doesn't.
 
     Args:
         meta: the table.
         options: the writer's.
-        schema_json: the table's Avro schema after the write, without meta fields.
+        schema: the table's schema after the write.
     """
     if not meta.config.cdc_enabled:
         return None
     mode = LoggingMode(meta.config.cdc_logging_mode)
-    return ChangeLogging(mode, change_record_schema(schema_json, mode), options.log_block_max_size)
+    return ChangeLogging(mode, change_record_schema(schema, mode), options.log_block_max_size)
 
 
 def event_time_column(meta: MetaClient, options: WriteOptions, columns: pa.Schema) -> str | None:

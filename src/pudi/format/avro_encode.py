@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.errors import SchemaError
 from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
 from pudi.format.avro_values import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import offsets_of, one_array
 
 Live = np.ndarray
 """Mask of the rows that have the field. Other rows (fields of a null struct) encode to no bytes."""
@@ -200,7 +200,7 @@ def _list(reader: List, values: pa.Array, live: Live, path: str) -> list[pa.Arra
     joined = join(pieces, len(items))
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
-    body = _binary(_offsets(joined)[starts], joined.buffers()[2])
+    body = _binary(offsets_of(joined)[starts], joined.buffers()[2])
     end = packed(np.zeros((len(lengths), 1), dtype=np.uint8), 1, live & (lengths > 0))
     return [varint_piece(lengths, live), body, end]
 
@@ -211,7 +211,7 @@ def _fixed(values: pa.Array, size: int, live: Live, path: str, lead: np.ndarray 
         raise SchemaError(f"column {path!r} has values of other than {size} bytes")
     raw = pc.fill_null(values, b"\0" * size)
     content = np.frombuffer(b"".join([raw.buffers()[2] or b""]), dtype=np.uint8)
-    begin = _offsets(raw)[0]
+    begin = offsets_of(raw)[0]
     return [packed(content[begin : begin + size * len(raw)].reshape(len(raw), size), size, live, lead)]
 
 
@@ -244,11 +244,3 @@ def _binary(offsets: np.ndarray, data: object) -> pa.Array:
         data = b""
     buffer = data if isinstance(data, pa.Buffer) else pa.py_buffer(data)
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int32)), buffer])
-
-
-def _offsets(values: pa.Array) -> np.ndarray:
-    """Return the start of each value of a binary array in its data buffer, followed by the end of the last one."""
-    if not len(values):
-        return np.zeros(1, dtype=np.int64)
-    raw = np.frombuffer(values.buffers()[1], dtype=np.int32)
-    return raw[values.offset : values.offset + len(values) + 1].astype(np.int64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from enum import Enum
 
+from pudi.schema import TableSchema
+
 OP, TS_MS, BEFORE, AFTER = "op", "ts_ms", "before", "after"
 """Columns of change data."""
 CDC_RECORD_KEY = "record_key"
@@ -32,17 +34,17 @@ class LoggingMode(str, Enum):
         return (OP, CDC_RECORD_KEY) if self is LoggingMode.OP_KEY_ONLY else (OP, CDC_RECORD_KEY, BEFORE)
 
 
-def change_record_schema(table_schema: str, mode: LoggingMode) -> str:
+def change_record_schema(schema: TableSchema, mode: LoggingMode) -> str:
     """Return the Avro schema of the records in CDC files, as Hudi writes it (schemaBySupplementalLoggingMode).
 
     Args:
-        table_schema: Avro schema of the table without meta fields, JSON text.
+        schema: the schema of the table.
         mode: what the files hold.
     """
     if mode is LoggingMode.OP_KEY_ONLY:
         fields = [{"name": name, "type": ["string", "null"]} for name in mode.columns]
         return _text({"type": "record", "name": "Record", "fields": fields})
-    record = json.loads(table_schema)
+    record = json.loads(schema.avro)
     namespace = record.get("namespace")
     inner = {key: value for key, value in record.items() if key != "namespace"}
     types: dict[str, object] = {BEFORE: inner, AFTER: record["name"]}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pudi.errors import NotSupportedError
 from pudi.format.avro_encode import decimal_cells, join, packed, sized_decimals, text_pieces, varint_piece
 from pudi.format.log_deletes import AVRO_VERSION, DECIMAL_TYPE, HEAD, Wrapper
+from pudi.schema.arrays import content_of
 from pudi.schema.types import is_java_integer
 
 
@@ -39,11 +40,7 @@ def encode_deletes(
         *_ordering_pieces(ordering, unconditional, live),
     ]
     records = join(pieces, count)
-    size = int(pc.sum(pc.binary_length(records)).as_py() or 0)
-    begin = int(np.frombuffer(records.buffers()[1], np.int32)[records.offset]) if count else 0
-    body = bytes(records.buffers()[2])[begin : begin + size] if size else b""
-    head = _list_head(count)
-    payload = head + body + (b"\0" if count else b"")
+    payload = _list_head(count) + bytes(content_of(records)) + (b"\0" if count else b"")
     return HEAD.pack(AVRO_VERSION, len(payload)) + payload
 
 

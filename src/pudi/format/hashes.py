@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import offsets_of, one_array
 
 UInt32 = npt.NDArray[np.uint32]
 
@@ -75,9 +75,8 @@ def key_batches(keys: pa.ChunkedArray[Any]) -> Iterator[KeyBatch]:
         strings = chunk.fill_null(b"")
         if len(strings) == 0:
             continue
-        ends, content = (memoryview(b"" if buffer is None else buffer) for buffer in strings.buffers()[1:])
-        offsets = np.frombuffer(ends, np.int64)[strings.offset : strings.offset + len(strings) + 1]
-        data = np.frombuffer(content, np.uint8)
+        offsets, content = offsets_of(strings), strings.buffers()[2]
+        data = np.frombuffer(b"" if content is None else content, np.uint8)
         for start in range(0, len(strings), _BATCH):
             yield _key_batch(data, offsets[start : start + _BATCH + 1])
 
@@ -114,8 +113,7 @@ def xxh32(texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> UInt32:
     found = np.zeros(len(strings), np.uint32)
     if not len(strings):
         return found
-    offsets = np.frombuffer(strings.buffers()[1], np.int64)[strings.offset : strings.offset + len(strings) + 1]
-    data = strings.buffers()[2]
+    offsets, data = offsets_of(strings), strings.buffers()[2]
     content = np.frombuffer(b"" if data is None else data, np.uint8)
     sizes = np.diff(offsets)
     for size in np.unique(sizes):
@@ -249,9 +247,8 @@ def portions(texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> Iterator[Texts]:
         strings = chunk.cast(pa.large_string()).fill_null("")
         if not len(strings):
             continue
-        ends, data = (memoryview(b"" if buffer is None else buffer) for buffer in strings.buffers()[1:])
-        offsets = np.frombuffer(ends, np.int64)[strings.offset : strings.offset + len(strings) + 1]
-        content = np.frombuffer(data, np.uint8)
+        offsets, data = offsets_of(strings), strings.buffers()[2]
+        content = np.frombuffer(b"" if data is None else data, np.uint8)
         first = 0
         while first < len(strings):  # at least one text each
             last = int(np.searchsorted(offsets, offsets[first] + _PORTION, side="right")) - 1

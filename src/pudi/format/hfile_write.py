@@ -32,7 +32,7 @@ from pudi.format.hfile_blocks import (
     encode_root,
     encode_trailer,
 )
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import content_of, offsets_of, one_array
 
 BLOCK_BYTES = 1 << 20
 """Uncompressed bytes of a block (hoodie.hfile.block.size, and of every HFile block of a log)."""
@@ -221,7 +221,7 @@ def _entries(keys: pa.Array, values: pa.Array) -> memoryview:
     heads = pa.FixedSizeBinaryArray.from_buffers(pa.binary(10), count, [None, pa.py_buffer(head.tobytes())])
     pieces = [heads.cast(pa.binary()), keys, pa.scalar(FAMILY, pa.binary()), values, pa.scalar(b"\0", pa.binary())]
     joined = join(pieces, count)
-    return memoryview(joined.buffers()[2])[: int(np.frombuffer(joined.buffers()[1], np.int32)[count])]
+    return content_of(joined)
 
 
 def _entry(key: bytes, value: bytes) -> tuple[bytes, ...]:
@@ -231,8 +231,7 @@ def _entry(key: bytes, value: bytes) -> tuple[bytes, ...]:
 
 def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
     """The number of bytes of each cell of a binary column without nulls."""
-    ends = np.frombuffer(column.buffers()[1] or bytes(4), dtype=np.int32)[column.offset :][: len(column) + 1]
-    return (ends[1:] - ends[:-1]).astype(np.int64)
+    return np.diff(offsets_of(column))
 
 
 def _info(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pudi.schema.arrays import content_of, offsets_of
 from pudi.schema.avro import decimal_bytes
 
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -211,11 +212,7 @@ def _escape(texts: pa.Array, characters: Sequence[str]) -> pa.Array:
 
 def _is_plain(texts: pa.StringArray) -> bool:
     """Return whether texts have only printable ASCII characters that need no escape."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = texts.buffers()[2]
-    if data is None or not len(texts):
-        return True
-    content = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    content = np.frombuffer(content_of(texts), np.uint8)
     return not np.any((content < 0x20) | (content >= 0x7F) | (content == ord('"')) | (content == ord("\\")))
 
 
@@ -273,11 +270,9 @@ def _scientific(text: pa.Array) -> pa.Array:
 def _avro_bytes(values: pa.Array) -> pa.Array:
     """Return bytes as Avro writes them: as characters of Latin-1."""
     letters = pa.array([chr(code) for code in range(256)], pa.string())
-    offsets = np.frombuffer(values.cast(pa.large_binary()).buffers()[1], np.int64)
-    offsets = offsets[values.offset : values.offset + len(values) + 1]
-    data = values.cast(pa.large_binary()).buffers()[2]
-    content = np.frombuffer(data if data is not None else b"", np.uint8)[offsets[0] : offsets[-1]]
-    characters = letters.take(pa.array(content))
+    whole = values.cast(pa.large_binary())
+    offsets = offsets_of(whole)
+    characters = letters.take(pa.array(np.frombuffer(content_of(whole), np.uint8)))
     lists = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), characters)
     text = _escape(pc.binary_join(lists, ""), (*_SHORT, *_CONTROL, *_AVRO_ONLY))
     made = pc.binary_join_element_wise('"', text, '"', "")
@@ -297,7 +292,7 @@ def _avro_fixed(values: pa.Array) -> pa.Array:
 def _base64(values: pa.Array) -> pa.Array:
     """Return bytes in Base64, three bytes at a time as numbers, without a loop over values."""
     whole = values.cast(pa.large_binary())
-    offsets = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset : whole.offset + len(whole) + 1]
+    offsets = offsets_of(whole)
     lengths = np.diff(offsets)
     data = np.frombuffer(whole.buffers()[2] or b"", np.uint8)
     groups = (lengths + 2) // 3

@@ -29,6 +29,7 @@ from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import read_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.parquet import PARQUET_ERRORS, damaged_columns, open_parquet, parquet_writer, read_groups
+from pudi.schema.arrays import content_of
 
 
 def encode_positions(positions: np.ndarray) -> str:
@@ -304,9 +305,7 @@ def encode_avro(rows: pa.Table, schema_json: str) -> bytes:
     lengths = np.asarray(pc.binary_length(records)).astype(">i4")
     prefixes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(4), len(lengths), [None, pa.py_buffer(lengths.tobytes())])
     joined = join([prefixes.cast(pa.binary()), records], rows.num_rows)
-    end = int(np.frombuffer(joined.buffers()[1], np.int32)[joined.offset + len(joined)]) if len(joined) else 0
-    body = joined.buffers()[2]
-    return _INT.pack(CONTENT_VERSION) + _INT.pack(rows.num_rows) + (bytes(body)[:end] if body is not None else b"")
+    return _INT.pack(CONTENT_VERSION) + _INT.pack(rows.num_rows) + bytes(content_of(joined))
 
 
 def encode_parquet(rows: pa.Table, *, codec: str = "zstd") -> bytes:

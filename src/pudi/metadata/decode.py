@@ -25,7 +25,7 @@ from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.merge import Block
 from pudi.metadata.record_schema import RECORD_SCHEMA
-from pudi.schema.arrays import joined_arrays, one_array
+from pudi.schema.arrays import joined_arrays, offsets_of, one_array
 
 _DEFAULTS: dict[str, object] = {"isTightBound": False, "fileIdEncoding": 0}
 """Non-null fields that older versions of the schema lack (HoodieMetadata.avsc)."""
@@ -63,12 +63,7 @@ def undecodable(error: Exception, path: str) -> CorruptError:
 
 def _decode(batch: pa.RecordBatch, schema_json: str, columns: Sequence[str]) -> pa.Table:
     values = batch.column("value")
-    _, ends, data = values.buffers()
-    if pa.types.is_large_binary(values.type):
-        offsets = np.frombuffer(ends, np.int64)
-    else:
-        offsets = np.frombuffer(ends, np.int32).astype(np.int64)
-    offsets = offsets[values.offset : values.offset + len(values) + 1]
+    offsets, data = offsets_of(values), values.buffers()[2]
     content = b"" if data is None else memoryview(data)[: int(offsets[-1])]
     records = Run(Records.of(content), offsets[:-1], offsets[1:])
     stored = read_records(schema_json, records, set(columns), unions=True)

@@ -40,7 +40,7 @@ from pudi.format.metadata_partitions import RECORD_INDEX, group_id
 from pudi.metadata.keys import Shards, secondary_keys, shard_of
 from pudi.metadata.record_schema import RECORD_AVRO, RECORD_SCHEMA, RecordType
 from pudi.schema import META_FIELDS, PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import offsets_of, one_array
 from pudi.schema.java_numbers import java_float_text
 
 _UUID, _TEXT = 0, 1
@@ -110,7 +110,7 @@ def decode_locations(values: pa.Array, schema_json: str, *, path: str) -> tuple[
     """
     coded = pc.dictionary_encode(values)
     known = coded.dictionary.cast(pa.binary())
-    offsets = np.frombuffer(known.buffers()[1], np.int32)[known.offset : known.offset + len(known) + 1].astype(np.int64)
+    offsets = offsets_of(known)
     data = known.buffers()[2] if len(known) else None
     try:
         records = Records.of(b"" if data is None else memoryview(data)[: int(offsets[-1])])

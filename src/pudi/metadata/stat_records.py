@@ -20,23 +20,23 @@ from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
-from pudi.schema.arrays import joined_arrays, one_array
+from pudi.schema.arrays import content_of, joined_arrays, one_array
 
 
 def integers_of(stored: pa.Array) -> npt.NDArray[np.int64]:
     """Decode integers from bytes; no nulls."""
-    return np.frombuffer(_joined(stored), dtype="<i8").astype(np.int64)
+    return np.frombuffer(content_of(stored), dtype="<i8").astype(np.int64)
 
 
 def floats_of(stored: pa.Array) -> npt.NDArray[np.float64]:
     """Decode floating-point numbers from bytes; no nulls."""
-    return np.frombuffer(_joined(stored), dtype="<f8").astype(np.float64)
+    return np.frombuffer(content_of(stored), dtype="<f8").astype(np.float64)
 
 
 def decimals_of(stored: pa.Array, kind: pa.DataType) -> pa.Array:
     """Decode decimals from bytes; null stays null. A value with too many digits for the type raises `BadAvro`."""
     whole = pc.fill_null(stored, b"\0")
-    data = np.frombuffer(_joined(whole), dtype=np.uint8)
+    data = np.frombuffer(content_of(whole), dtype=np.uint8)
     ends = np.cumsum(np.asarray(pc.binary_length(whole)).astype(np.int64))
     begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
     values = decimals(Records.of(data.tobytes()), begins, ends, kind)
@@ -61,7 +61,7 @@ def decimal_bytes(values: pa.Array) -> pa.Array:
     """Encode decimals as the fewest bytes of a big-endian integer (BigInteger.toByteArray); no nulls."""
     sized = sized_decimals(decimal_cells(values), np.ones(len(values), dtype=bool))
     offsets = np.frombuffer(sized.buffers()[1], dtype=np.int32)[: len(sized) + 1]
-    data = np.delete(np.frombuffer(_joined(sized), dtype=np.uint8), offsets[:-1])  # without the lengths
+    data = np.delete(np.frombuffer(content_of(sized), dtype=np.uint8), offsets[:-1])  # without the lengths
     ends = pa.py_buffer(offsets - np.arange(len(offsets), dtype=np.int32))
     return pa.Array.from_buffers(pa.binary(), len(sized), [None, ends, pa.py_buffer(data)])
 
@@ -102,14 +102,6 @@ def untyped(values: pa.Array) -> pa.Array:
     else:
         stored = stored_integers(known)
     return stored if not values.null_count else pc.replace_with_mask(pa.nulls(len(values), pa.binary()), valid, stored)
-
-
-def _joined(stored: pa.Array) -> bytes | memoryview:
-    if not len(stored):
-        return b""
-    offsets = np.frombuffer(stored.buffers()[1], dtype=np.int32)[stored.offset : stored.offset + len(stored) + 1]
-    data = stored.buffers()[2]
-    return b"" if data is None else memoryview(data)[int(offsets[0]) : int(offsets[-1])]
 
 
 def _eights(values: np.ndarray) -> pa.Array:

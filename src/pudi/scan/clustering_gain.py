@@ -27,7 +27,6 @@ from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, st
 from pudi.metadata.keys import column_prefix
 from pudi.plan import ReadPlan
 from pudi.plan.skipping import kept_by_ranges, slice_ranges
-from pudi.schema import unwritable_columns
 from pudi.schema.arrays import joined_arrays
 
 _MOST_FOOTERS = 200
@@ -146,7 +145,7 @@ class LayoutStats:
             slices: the slices whose footers may be read.
         """
         meta = snapshot.meta
-        millis = {name.partition(".")[0] for name in unwritable_columns(snapshot.schema.avro)}
+        millis = {name.partition(".")[0] for name in snapshot.schema.unwritable}
         known = {name: kind for name, kind in types.items() if name not in millis}
         if COLUMN_STATS in meta.config.metadata_partitions:
             try:

@@ -17,7 +17,6 @@ from pudi.format.metadata_partitions import FILES
 from pudi.indexes.kind import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
-from pudi.schema import unwritable_columns
 
 if TYPE_CHECKING:
     from pudi.indexes import registry
@@ -75,7 +74,7 @@ class Skipper:
 
     def _read(self, table: MetadataTable) -> IndexRead:
         meta = self.snapshot.meta
-        millis = (name.split(".")[0] for name in unwritable_columns(self.snapshot.schema.avro))
+        millis = (name.split(".")[0] for name in self.snapshot.schema.unwritable)
         # Hudi's statistics of columns that files leave out are about the nulls that some files have in their place
         return IndexRead(meta, table, frozenset(millis) | frozenset(meta.path_columns))
 

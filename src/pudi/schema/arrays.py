@@ -162,6 +162,22 @@ def joined_arrays(arrays: Sequence[pa.Array], kind: pa.DataType | None = None) -
     return one_array(pa.chunked_array(list(arrays), kind))
 
 
+def offsets_of(values: pa.Array) -> np.ndarray:
+    """Return where each cell of a text or binary array begins in its data, and where the last one ends, as int64."""
+    _, ends, _ = values.buffers()
+    if ends is None or not len(values):
+        return np.zeros(len(values) + 1, dtype=np.int64)
+    wide = pt.is_large_string(values.type) or pt.is_large_binary(values.type)
+    offsets = np.frombuffer(ends, np.int64 if wide else np.int32)
+    return offsets[values.offset : values.offset + len(values) + 1].astype(np.int64)
+
+
+def content_of(values: pa.Array) -> memoryview:
+    """Return the cells of a text or binary array one after the other, without a copy."""
+    offsets, data = offsets_of(values), values.buffers()[2]
+    return memoryview(b"" if data is None else data)[int(offsets[0]) : int(offsets[-1])]
+
+
 def encoded_column(column: Column) -> pa.DictionaryArray:
     """Return a column of keys as one array with one dictionary."""
     codes = column if pt.is_dictionary(column.type) else pc.dictionary_encode(column)

@@ -256,22 +256,8 @@ def with_text_columns_text(avro_json: str, names: Sequence[str]) -> str:
 
 
 def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
-    """Return the Avro schema of a table with changed columns; unchanged columns keep their definition.
-
-    Args:
-        avro_json: the schema so far.
-        schema: the table's columns now, without meta fields.
-        table_name: `hoodie.table.name`.
-
-    Returns:
-        The text as it was where nothing changed.
-
-    Raises:
-        SchemaError: a name or a type can't be stored in a Hudi table.
-    """
+    """Return the Avro schema of a table with changed columns; see `TableSchema.evolved`."""
     before = without_meta_fields(avro_to_arrow(avro_json))
-    if before.equals(schema):
-        return avro_json
     fresh = arrow_to_avro(schema, table_name)
     own = {field["name"]: field for field in json.loads(avro_json)["fields"]}
     known = set(before.names)
@@ -289,11 +275,7 @@ def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
 
 
 def unwritable_columns(avro_json: str) -> list[str]:
-    """Return columns with an Avro type that pudi reads but would write differently, such as `timestamp-millis`.
-
-    Their values are read into Arrow types of finer units or other layouts; files written from these would contradict
-    the schema that names them.
-    """
+    """Return columns that pudi would write differently; see `TableSchema.unwritable`."""
     return [field["name"] for field in json.loads(avro_json)["fields"] if any(_differs_when_written(field["type"]))]
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from pudi.context.runtime import cached_property
-from pudi.schema.avro import add_meta_fields, avro_to_arrow
+from pudi.schema.avro import add_meta_fields, avro_to_arrow, evolved_text, unwritable_columns
 from pudi.schema.fields import with_meta_fields, without_meta_fields
 
 
@@ -47,6 +47,30 @@ class TableSchema:
     def stored_avro(self) -> str:
         """The Avro schema of data files, as it stands in their footers (addMetadataFields)."""
         return add_meta_fields(self.avro)
+
+    @cached_property
+    def unwritable(self) -> tuple[str, ...]:
+        """Columns with an Avro type that pudi reads but would write differently, such as `timestamp-millis`.
+
+        Their values are read into Arrow types of finer units or other layouts; files written from these would
+        contradict the schema that names them.
+        """
+        return tuple(unwritable_columns(self.avro))
+
+    def evolved(self, columns: pa.Schema, table_name: str) -> TableSchema:
+        """Return the schema with changed columns; unchanged columns keep their definition.
+
+        Args:
+            columns: the table's columns now, without meta fields.
+            table_name: `hoodie.table.name`.
+
+        Returns:
+            This very schema where nothing changed.
+
+        Raises:
+            SchemaError: a name or a type can't be stored in a Hudi table.
+        """
+        return self if self.columns.equals(columns) else TableSchema(evolved_text(self.avro, columns, table_name))
 
 
 @lru_cache(maxsize=64)

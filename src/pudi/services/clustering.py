@@ -101,7 +101,7 @@ class Clustering(PlannedService):
     def prepare(self, target: ServiceTarget) -> None:
         """Check the columns to order by, and that the strategies are for the table's index."""
         snapshot = target.load()
-        columns = writable_schema(snapshot.schema.avro, snapshot.table)
+        columns = writable_schema(snapshot.schema, snapshot.table)
         for name in ClusteringOptions.of(target.options).columns:
             if name not in columns.names:
                 raise SchemaError(

@@ -290,7 +290,7 @@ class CompactionRun(WritingRun):
             verify=CompactionOptions.of(snapshot.options).verify,
             stats=indexed_columns(meta, avro_to_arrow(then.schema.avro)),
             layout=meta.store.layout,
-            changes=change_logging(meta, options, then.schema.avro),
+            changes=change_logging(meta, options, then.schema),
         )
         task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
         return lambda number, operation, sizes: task(spec, number, operation, sizes)

@@ -17,7 +17,7 @@ from pudi.merge import Overlay, PartialUpdate, Versions, mix
 from pudi.plan.change_where import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
-from pudi.schema import RECORD_KEY, TableSchema, evolved_text
+from pudi.schema import RECORD_KEY, TableSchema
 from pudi.schema.arrays import take
 from pudi.task.append import LogAppender, not_in_base
 from pudi.task.file_stats import with_event_times
@@ -117,7 +117,7 @@ def _some_columns(spec: WriteSpec, change: Change) -> TableSchema | None:
         return None
     names = {*rule.ordering_columns, *(name for name, _ in change.assignments)}
     some = pa.schema([f for f in spec.schema.columns if f.name in names])
-    return TableSchema(evolved_text(spec.schema.avro, some, json.loads(spec.schema.avro)["name"]))
+    return spec.schema.evolved(some, json.loads(spec.schema.avro)["name"])
 
 
 def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:

@@ -21,7 +21,7 @@ from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, SchemaError
 from pudi.format import CommitMetadata
 from pudi.metadata_write.build import build_metadata, reconcile_metadata
-from pudi.schema import evolved_text, with_meta_fields, without_meta_fields
+from pudi.schema import TableSchema, with_meta_fields, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import Engine
@@ -71,7 +71,7 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     if _state(meta, timeline)[:2] != (before, schema_json):
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(snapshot)
-    text = evolved_text(schema_json, without_meta_fields(after.arrow()), meta.config.name)
+    text = TableSchema(schema_json).evolved(without_meta_fields(after.arrow()), meta.config.name).avro
     with WriteTransaction(snapshot, meta.commit_action, report) as transaction:
         instant = transaction.instant
         newest = replace(after, version=int(instant.requested))

@@ -49,7 +49,7 @@ def open_write(request: WriteRequest, recipe: WriteRecipe) -> WriteAttempt:
     snapshot = TableSnapshot.load(meta, options)
     timeline = snapshot.timeline
     unchanged = None if request.since is None else unchanged_since(meta, timeline, request.since)
-    schema = writable_schema(snapshot.schema.avro, root)
+    schema = writable_schema(snapshot.schema, root)
     index = find_index(snapshot)
     check_resolution(index, options, root)
     check_nonblocking(meta, options, index, operation)

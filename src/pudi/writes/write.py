@@ -21,7 +21,6 @@ from pudi.context.lazy import lazy_module
 from pudi.filegroup import compacting_since
 from pudi.format import CommitMetadata
 from pudi.plan import WritePlan
-from pudi.schema import TableSchema
 from pudi.services.runner import run_after_commit
 from pudi.task.engine import EvaluatedAgainError
 from pudi.timeline import Instant, Timeline
@@ -89,8 +88,8 @@ def _attempt(write: WriteAttempt, records: Any) -> tuple[Instant, CommitMetadata
         compacting_since(meta.store, timeline)  # log files get their names by these plans: all must be readable
     write = _seeing(write, timeline)
     if write.recipe.evolves:
-        after = next_schema(write.first.schema.avro, records.schema, meta.config.name, write.table)
-        write = replace(write, schema_after=TableSchema(after))
+        after = next_schema(write.first.schema, records.schema, meta.config.name, write.table)
+        write = replace(write, schema_after=after)
     event_time_column(meta, write.write_options, write.schema_after.columns)
     if bulk and uncounted(timeline):
         try:

@@ -50,7 +50,7 @@ def write_spec(write: WriteAttempt, placed: Placement, requested: str) -> WriteS
         stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
         deleted=merging_of_deletes(write.snapshot, write.operation),
         staging=tuple(staging),
-        changes=change_logging(meta, options, schema.avro),
+        changes=change_logging(meta, options, schema),
         event_time=event_time_column(meta, options, schema.columns),
         early=early_detection(write.snapshot, requested),
     )

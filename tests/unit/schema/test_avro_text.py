@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 
-from pudi.schema import META_FIELDS, add_meta_fields, arrow_to_avro, avro_to_arrow, unwritable_columns, with_meta_fields
+from pudi.schema import META_FIELDS, TableSchema, add_meta_fields, arrow_to_avro, avro_to_arrow, with_meta_fields
 
 SCHEMA = pa.schema(
     [
@@ -26,7 +26,7 @@ def test_meta_fields_come_first_and_once() -> None:
 
 
 def test_what_pudi_writes_itself_is_writable() -> None:
-    assert unwritable_columns(arrow_to_avro(SCHEMA, "t")) == []
+    assert TableSchema(arrow_to_avro(SCHEMA, "t")).unwritable == ()
 
 
 def test_types_that_would_be_reworded_are_named() -> None:
@@ -45,4 +45,4 @@ def test_types_that_would_be_reworded_are_named() -> None:
         {"name": "kind", "type": {"type": "enum", "name": "e", "symbols": ["a"]}},
     ]
     text = json.dumps({"type": "record", "name": "t", "fields": fields})
-    assert unwritable_columns(text) == ["when", "nested", "amount", "kind"]
+    assert TableSchema(text).unwritable == ("when", "nested", "amount", "kind")

@@ -61,7 +61,7 @@ from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder, make_groups
 from pudi.metadata_write.client import Stats, open_metadata
 from pudi.plan import IndexSource, ReadPlan, skip_slices
-from pudi.schema import avro_to_arrow, unwritable_columns, with_meta_fields, without_meta_fields
+from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.task import FileJob, FileResult
 from pudi.task.check_files import FilesCheck, StatedMetadata
@@ -299,7 +299,7 @@ class ColumnStats(IndexKind):
         if spec is None or not by_name:
             return
         # milliseconds, which version 1 doesn't tell from microseconds, are asked by no reader
-        millis = set(unwritable_columns(check.snapshot.schema.avro))
+        millis = set(check.snapshot.schema.unwritable)
         spec = StatsSpec(tuple(name for name in spec.columns if name.split(".")[0] not in millis), spec.version)
         history = read_history(check.snapshot)
         stated = StatedMetadata(
