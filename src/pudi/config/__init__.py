@@ -18,7 +18,7 @@ from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS, options_page
 from pudi.config.hook_options import HTTP_CALLBACK, CallbackOptions, MetricsOptions, ValidatorOptions
 from pudi.config.index_options import IndexOptions
-from pudi.config.key_generators import Timebased, timebased
+from pudi.config.key_generators import timebased
 from pudi.config.lock_settings import BY_BUCKET, PREFER_WRITER, LockSettings, TimeOptions
 from pudi.config.merging import is_own_strategy, note_registered, payload
 from pudi.config.metadata_options import (
@@ -27,7 +27,7 @@ from pudi.config.metadata_options import (
     metadata_switched_off,
     metadata_wanted,
 )
-from pudi.config.option import Option, Options, OptionsView, Scope, Status, Value, names_in
+from pudi.config.option import Option, Options, OptionsView, Scope, Status, names_in
 from pudi.config.read_options import FormatOptions, MergeMemory, ReadOptions
 from pudi.config.resolve import (
     KEY_PREFIXES,
@@ -81,12 +81,10 @@ __all__ = [
     "SyncOptions",
     "TableConfig",
     "TimeOptions",
-    "Timebased",
     "TimebasedOptions",
     "TtlOptions",
     "TtlStrategy",
     "ValidatorOptions",
-    "Value",
     "WriteOptions",
     "check_backup",
     "check_compactable",

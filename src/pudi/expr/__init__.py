@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pudi.expr.arrow import evaluate, evaluate_all, to_arrow
-from pudi.expr.binder import bind, bind_value, negate
+from pudi.expr.binder import bind, bind_value
 from pudi.expr.literals import constant
 from pudi.expr.pruning import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.spark_sql import to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
-from pudi.expr.table import ARITHMETIC_ERROR, apply_call, depends_on_zone, index_call, keeps_order, widened
+from pudi.expr.table import ARITHMETIC_ERROR, depends_on_zone, index_call, keeps_order, widened
 from pudi.expr.text import bind_where, outside_where, parse
 from pudi.expr.tree import (
     Call,
@@ -18,7 +18,6 @@ from pudi.expr.tree import (
     columns,
     conjunction,
     leaf_columns,
-    partition_only,
     replace_columns,
     split_conjuncts,
     type_of,
@@ -34,7 +33,6 @@ __all__ = [
     "Column",
     "ColumnBounds",
     "Expr",
-    "apply_call",
     "bind",
     "bind_value",
     "bind_where",
@@ -49,10 +47,8 @@ __all__ = [
     "index_call",
     "keeps_order",
     "leaf_columns",
-    "negate",
     "outside_where",
     "parse",
-    "partition_only",
     "prune",
     "prune_many",
     "replace_columns",

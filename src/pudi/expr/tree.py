@@ -245,17 +245,6 @@ def split_conjuncts(expr: Expr) -> tuple[Expr, ...]:
     return (expr,)
 
 
-def partition_only(expr: Expr, partition_columns: Iterable[str]) -> tuple[Expr, ...]:
-    """Return the conjuncts that need only partition columns, so that partition values decide them.
-
-    Args:
-        expr: a bound expression.
-        partition_columns: their names as in the schema.
-    """
-    known = frozenset(partition_columns)
-    return tuple(part for part in split_conjuncts(expr) if columns(part) <= known)
-
-
 def conjunction(parts: Iterable[Expr]) -> Expr | None:
     """Return the AND of `parts`; the part itself if there is one, None if there is none."""
     args = tuple(parts)

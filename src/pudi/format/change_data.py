@@ -6,6 +6,7 @@ import json
 from enum import Enum
 
 from pudi.schema import TableSchema
+from pudi.schema.avro import json_text
 
 OP, TS_MS, BEFORE, AFTER = "op", "ts_ms", "before", "after"
 """Columns of change data."""
@@ -43,7 +44,7 @@ def change_record_schema(schema: TableSchema, mode: LoggingMode) -> str:
     """
     if mode is LoggingMode.OP_KEY_ONLY:
         fields = [{"name": name, "type": ["string", "null"]} for name in mode.columns]
-        return _text({"type": "record", "name": "Record", "fields": fields})
+        return json_text({"type": "record", "name": "Record", "fields": fields})
     record = json.loads(schema.avro)
     namespace = record.get("namespace")
     inner = {key: value for key, value in record.items() if key != "namespace"}
@@ -52,8 +53,4 @@ def change_record_schema(schema: TableSchema, mode: LoggingMode) -> str:
     columns: list[dict[str, object]] = [
         {"name": name, "type": ["null", types.get(name, "string")], "doc": "", "default": None} for name in mode.columns
     ]
-    return _text({"type": "record", **named, "doc": "", "fields": columns})
-
-
-def _text(schema: dict[str, object]) -> str:
-    return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+    return json_text({"type": "record", **named, "doc": "", "fields": columns})

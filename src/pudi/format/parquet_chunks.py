@@ -120,42 +120,35 @@ class ParquetFooter:
         return all(self.fields.get(number) == other.fields.get(number) for number in (2, 7))
 
 
-def footer_length(tail: bytes, *, path: str | None = None) -> int:
+def footer_length(tail: bytes) -> int:
     """Return the size of a footer without its length and the final magic.
 
     Args:
         tail: the file's last `FOOTER_TAIL` bytes.
-        path: path of the file, for errors.
 
     Raises:
         NotMovableError: the footer is encrypted.
         CorruptError: it is not a Parquet file.
     """
     if tail[4:] == b"PARE":
-        raise NotMovableError("the footer is encrypted", path=path)
+        raise NotMovableError("the footer is encrypted")
     if len(tail) != FOOTER_TAIL or tail[4:] != MAGIC:
-        raise CorruptError(f"a Parquet file ends with {MAGIC!r}, and this with {tail[4:]!r}", path=path)
+        raise CorruptError(f"a Parquet file ends with {MAGIC!r}, and this with {tail[4:]!r}")
     return int.from_bytes(tail[:4], "little")
 
 
-def decode_footer(data: bytes, file_bytes: int, *, path: str | None = None) -> ParquetFooter:
+def decode_footer(data: bytes, file_bytes: int) -> ParquetFooter:
     """Parse the footer of a Parquet file in order to copy chunks.
 
     Args:
         data: the footer's bytes, `footer_length` of them.
         file_bytes: size of the file; chunks lie before the footer.
-        path: path of the file, for errors.
 
     Raises:
         NotMovableError: columns are encrypted or in other files.
         CorruptError: it is not a footer, or chunks have impossible positions.
     """
-    with naming(path):
-        return _footer(data, file_bytes - FOOTER_TAIL - len(data))
-
-
-def _footer(data: bytes, most: int) -> ParquetFooter:
-    """Parse a footer; `most` is its offset."""
+    most = file_bytes - FOOTER_TAIL - len(data)
     fields, _ = decode_struct(data)
     try:
         if 8 in fields:

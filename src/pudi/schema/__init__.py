@@ -23,7 +23,7 @@ from pudi.schema.paths import columns_holding, field_at, root_of, roots_of, valu
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.table_schema import TableSchema
 from pudi.schema.types import normalise
-from pudi.schema.writing import incoming, is_untyped, retyped, written_schema
+from pudi.schema.writing import FixedColumns, incoming, is_untyped, retyped, written_schema
 
 __all__ = [
     "COMMIT_SEQNO",
@@ -33,6 +33,7 @@ __all__ = [
     "PARTITION_PATH",
     "RECORD_KEY",
     "FieldNames",
+    "FixedColumns",
     "TableSchema",
     "add_meta_fields",
     "arrow_to_avro",

@@ -230,12 +230,17 @@ def _kind(node: object) -> str:
 _WRITTEN_DIFFERENTLY = frozenset({"timestamp-millis", "local-timestamp-millis", "time-millis", "time-micros"})
 
 
+def json_text(node: object) -> str:
+    """Return JSON as schemas are stored: without spaces, all characters as they are."""
+    return json.dumps(node, separators=(",", ":"), ensure_ascii=False)
+
+
 def add_meta_fields(avro_json: str) -> str:
     """The schema with the five meta fields in front, as it stands in the footer of a base file (addMetadataFields)."""
     schema = json.loads(avro_json)
     own = [field for field in schema["fields"] if field["name"] not in META_FIELDS]
     metas = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
-    return json.dumps({**schema, "fields": [*metas, *own]}, separators=(",", ":"), ensure_ascii=False)
+    return json_text({**schema, "fields": [*metas, *own]})
 
 
 def without_columns_text(avro_json: str, names: Collection[str]) -> str:
@@ -244,7 +249,7 @@ def without_columns_text(avro_json: str, names: Collection[str]) -> str:
     kept = [field for field in schema["fields"] if field["name"] not in names]
     if len(kept) == len(schema["fields"]):
         return avro_json
-    return json.dumps({**schema, "fields": kept}, separators=(",", ":"), ensure_ascii=False)
+    return json_text({**schema, "fields": kept})
 
 
 def with_text_columns_text(avro_json: str, names: Sequence[str]) -> str:
@@ -252,7 +257,7 @@ def with_text_columns_text(avro_json: str, names: Sequence[str]) -> str:
     schema = json.loads(without_columns_text(avro_json, names))
     texts = [{"name": name, "type": ["null", "string"], "default": None} for name in names]
     whole = {**schema, "fields": [*schema["fields"], *texts]}
-    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False)
+    return json_text(whole)
 
 
 def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
@@ -266,7 +271,7 @@ def evolved_text(avro_json: str, schema: pa.Schema, table_name: str) -> str:
         for name, field in ((field["name"], field) for field in json.loads(fresh)["fields"])
     ]
     mixed = {**json.loads(avro_json), "fields": fields}
-    text = json.dumps(mixed, separators=(",", ":"), ensure_ascii=False)
+    text = json_text(mixed)
     # a field may refer to a type that another one defines, which may be gone
     try:
         return text if avro_to_arrow(text).equals(schema) else fresh
@@ -333,7 +338,7 @@ def arrow_to_avro(schema: pa.Schema, table_name: str) -> str:
     """
     name, namespace = record_name(table_name)
     record = _record(list(schema), name, namespace, "")
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+    return json_text(record)
 
 
 def record_name(table_name: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.schema.avro import MAX_CHARS, decimal_bytes
+from pudi.schema.avro import MAX_CHARS, decimal_bytes, json_text
 from pudi.schema.conversions import ELEMENT, VALUE, FieldNames
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
@@ -106,7 +106,7 @@ class InternalSchema:
 
     def to_json(self) -> str:
         """The text under `latest_schema` in commits (SerDeHelper.toJson)."""
-        return json.dumps(self._node(), separators=(",", ":"), ensure_ascii=False)
+        return json_text(self._node())
 
     def _node(self) -> dict[str, object]:
         head = {"max_column_id": self.max_id, "version_id": self.version}
@@ -166,7 +166,7 @@ class SchemaHistory:
     def to_json(self) -> str:
         """The text of a schema file: newest first (SerDeHelper.inheritSchemas)."""
         schemas = [schema._node() for schema in reversed(self.versions)]
-        return json.dumps({"schemas": schemas}, separators=(",", ":"), ensure_ascii=False)
+        return json_text({"schemas": schemas})
 
     def with_version(self, schema: InternalSchema) -> SchemaHistory:
         """The history with one schema more, or in place of the one of that version."""

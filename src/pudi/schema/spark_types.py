@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.schema.avro import json_text
 from pudi.schema.paths import Path, parts_of
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
@@ -208,7 +209,7 @@ def arrow_to_spark_json(schema: pa.Schema) -> str:
     Raises:
         NotSupportedError: Spark has no equivalent type (a time of day).
     """
-    return json.dumps(_struct_json(list(schema)), separators=(",", ":"), ensure_ascii=False)
+    return json_text(_struct_json(list(schema)))
 
 
 def arrow_to_spark_ddl(schema: pa.Schema) -> str:

@@ -18,33 +18,49 @@ from pudi.schema.fields import META_FIELDS, repeated_names
 from pudi.schema.types import TIMESTAMP, is_any_list, list_of, map_of, normalise_type
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedColumns:
+    """Columns of a table that keep their type, whatever is written: `conform` casts the data's values to it.
+
+    Hudi widens these columns like any other column.
+
+    Attributes:
+        keys: record key fields, `a.b` for one in a struct.
+        partitions: partition fields, alike.
+        ordering: ordering fields.
+    """
+
+    keys: Collection[str] = ()
+    partitions: Collection[str] = ()
+    ordering: Collection[str] = ()
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why a column keeps its type, by dotted name."""
+        return {
+            **dict.fromkeys(self.ordering, "it orders records"),
+            **dict.fromkeys(self.partitions, "it is part of the partition path"),
+            **dict.fromkeys(self.keys, _OF_KEY),
+        }
+
+
+_NONE_FIXED = FixedColumns()
+
+
 def written_schema(
-    table: pa.Schema,
-    data: pa.Schema,
-    *,
-    keys: Collection[str] = (),
-    partitions: Collection[str] = (),
-    ordering: Collection[str] = (),
-    fill_missing: bool = False,
-    root: str | None = None,
+    table: pa.Schema, data: pa.Schema, fixed: FixedColumns = _NONE_FIXED, *, fill_missing: bool
 ) -> pa.Schema:
     """Return the table's columns after a write of data with these columns.
 
     The table's columns keep their order; columns that only the data has follow, nullable. A column is nullable if it is
     nullable in the table or the data, except for record keys.
 
-    Columns of the record key, the partition path and the ordering keep their type: `conform` casts the data's values,
-    and refuses values that would change. Hudi widens these columns like any other column.
-
     Args:
         table: the table's columns in pudi's types, without meta fields.
         data: the data's columns, of any Arrow types; meta fields among them don't count.
-        keys: record key fields, `a.b` for one in a struct.
-        partitions: partition fields, alike.
-        ordering: ordering fields.
+        fixed: the columns that keep their type.
         fill_missing: whether columns that the data lacks become null instead of an error
             (HoodieCommonConfig.SET_NULL_FOR_MISSING_COLUMNS).
-        root: location of the table, for errors.
 
     Raises:
         SchemaError: a column is missing, or its type can neither be converted to the table's type nor replace it;
@@ -53,17 +69,9 @@ def written_schema(
     given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
     twice = repeated_names(field.name for field in given)
     if twice:
-        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=root)
-    try:
-        kept = {
-            **dict.fromkeys(ordering, "it orders records"),
-            **dict.fromkeys(partitions, "it is part of the partition path"),
-            **dict.fromkeys(keys, _OF_KEY),
-        }
-        merged = _Merge(fill_missing, kept).fields(list(table), [_incoming(f, table) for f in given], "")
-    except SchemaError as error:
-        raise SchemaError(error.message, table=root) from error
-    required = {name for name in keys if name in table.names and not table.field(name).nullable}
+        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}")
+    merged = _Merge(fill_missing, fixed.reasons).fields(list(table), [_incoming(f, table) for f in given], "")
+    required = {name for name in fixed.keys if name in table.names and not table.field(name).nullable}
     return pa.schema([f.with_nullable(False) if f.name in required else f for f in merged])
 
 

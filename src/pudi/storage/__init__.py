@@ -1,10 +1,6 @@
 """Open a `Storage` by its location: local disk, memory, S3, Azure or Google Cloud Storage."""
 
 from pudi.storage.capability import (
-    Folders,
-    LocalFiles,
-    Replaces,
-    TailReads,
     connection_options,
     delete_folder,
     delete_for_good,
@@ -13,7 +9,6 @@ from pudi.storage.capability import (
     is_near,
     list_names,
     local_path,
-    open_local,
     read_tail,
     remove_folders,
     replacing,
@@ -27,16 +22,12 @@ from pudi.storage.wrapper import CountingStorage, StorageBelow, StorageWrapper, 
 
 __all__ = [
     "CountingStorage",
-    "Folders",
     "InputFile",
-    "LocalFiles",
     "LocalStorage",
     "RangedFile",
-    "Replaces",
     "StorageBelow",
     "StorageKind",
     "StorageWrapper",
-    "TailReads",
     "UnsyncedStorage",
     "canonical_root",
     "connection_options",
@@ -48,7 +39,6 @@ __all__ = [
     "list_names",
     "local_path",
     "open_input",
-    "open_local",
     "open_storage",
     "place_of",
     "prefetch",

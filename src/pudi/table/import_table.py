@@ -30,7 +30,7 @@ from pudi.format import HOODIE_DIR, PROPERTIES, PROPERTIES_BACKUP
 from pudi.plan.imports import SourceFile
 from pudi.record import KeyGenerator
 from pudi.record.partition_path import FolderValues, check_same_columns, folder_type, folder_values
-from pudi.schema import META_FIELDS, normalise, written_schema
+from pudi.schema import META_FIELDS, FixedColumns, normalise, written_schema
 from pudi.storage import canonical_root, delete_folder, executor_of, open_storage
 from pudi.table.create import create
 from pudi.table.table import Table
@@ -219,7 +219,7 @@ def _columns(
 def _united(table: pa.Schema, own: pa.Schema, keys: Sequence[str]) -> pa.Schema:
     if own == table:
         return table
-    made = written_schema(table, own, keys=keys, fill_missing=True)
+    made = written_schema(table, own, FixedColumns(keys=keys), fill_missing=True)
     return pa.schema([each if each.name in own.names else each.with_nullable(True) for each in made])
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi.context import Context, Storage
-from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, UnavailableError
+from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, UnavailableError, naming
 from pudi.merge import DELETED, MergeRule
 from pudi.merge.deletes import check_given_columns
 from pudi.plan.change_where import Change
@@ -17,7 +17,7 @@ from pudi.plan.merge_into import MergeJoin, MergeUpsert
 from pudi.plan.read import ReadPlan
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
-from pudi.schema import RECORD_KEY, written_schema
+from pudi.schema import RECORD_KEY, FixedColumns, written_schema
 from pudi.tagging import Buckets
 from pudi.task.jobs import FileJob, FileResult
 from pudi.task.tag import KeyLookup, KeySearch
@@ -105,16 +105,11 @@ class InputSpec:
         check_given_columns(data, self.schema.names, self.table)
         if DELETED in self.schema.names and DELETED not in data.names:  # such records are no deletes
             data = data.append(pa.field(DELETED, pa.bool_()))
-        schema = written_schema(
-            self.schema,
-            data,
-            keys=self.keys.record_key_fields,
-            partitions=self.keys.partition_fields,
-            ordering=self.ordering,
-            fill_missing=self.fill_missing,
-            root=self.table,
+        fixed = FixedColumns(
+            keys=self.keys.record_key_fields, partitions=self.keys.partition_fields, ordering=self.ordering
         )
-        return replace(self, schema=schema)
+        with naming(None, self.table):
+            return replace(self, schema=written_schema(self.schema, data, fixed, fill_missing=self.fill_missing))
 
 
 class KeyedInput(Protocol):

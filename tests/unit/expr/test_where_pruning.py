@@ -19,7 +19,6 @@ from pudi.expr import (
     bind,
     columns,
     parse,
-    partition_only,
     prune,
     prune_many,
     split_conjuncts,
@@ -156,11 +155,10 @@ def test_struct_fields_have_dotted_names_and_dots_in_names_are_left_alone() -> N
     assert prune(bind(parse("`a.b` > 2"), schema), stats)
 
 
-def test_the_parts_that_partitions_alone_decide() -> None:
+def test_the_columns_and_parts_of_a_condition() -> None:
     where = bind(
         parse("city = 'nyc' AND (i > 1 OR city = 'x') AND Day > '2020-01-01' AND i < 3"),
         schema := pa.schema([("city", pa.string()), ("i", pa.int32()), ("day", pa.date32())]),
     )
     assert columns(where) == set(schema.names)
     assert len(split_conjuncts(where)) == 4
-    assert [str(part) for part in partition_only(where, ["city", "day"])] == ["city = 'nyc'", "day > DATE '2020-01-01'"]

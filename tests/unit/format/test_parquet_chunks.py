@@ -242,9 +242,8 @@ def test_a_flipped_byte_in_a_footer_is_found_or_harmless(place: int, change: int
     damaged = bytearray(data)
     damaged[place % len(data)] ^= change
     try:
-        footer = decode_footer(bytes(damaged), size, path="f.parquet")
-    except (CorruptError, NotMovableError) as error:
-        assert error.path == "f.parquet"
+        footer = decode_footer(bytes(damaged), size)
+    except (CorruptError, NotMovableError):
         return
     for chunk in (chunk for group in footer.groups for chunk in group.chunks):
         assert 4 <= chunk.start <= chunk.start + chunk.length <= size - len(data) - FOOTER_TAIL
