@@ -12,7 +12,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.context import Context, ManualClock
-from pudi.context.storage import Storage
+from pudi.context.protocols import Storage
 from pudi.format import Action
 from pudi.storage import StorageWrapper, open_storage
 from support.s3 import S3Server, serve_s3

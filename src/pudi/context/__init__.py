@@ -2,9 +2,8 @@
 
 from pudi.context.clock import Clock, Context, ManualClock, SystemClock
 from pudi.context.executor import Background, Executor, Mutex, ThreadExecutor, Timer
-from pudi.context.lock import Lock, OneProcessLock, ServiceLock
+from pudi.context.protocols import FileInfo, Lock, OneProcessLock, ServiceLock, Storage
 from pudi.context.runtime import collector_paused
-from pudi.context.storage import FileInfo, Storage
 
 __all__ = [
     "Background",
