@@ -15,7 +15,7 @@ from pudi.context import FileInfo, Storage
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.listing import check_is_loose
 from pudi.ingest.checkpoints import Checkpoint
-from pudi.ingest.parsing import PARSERS, CsvOptions, together
+from pudi.ingest.parsing import PARSERS, CsvOptions, FileFormat, together
 from pudi.ingest.source import Batch
 from pudi.ingest.spark_files import frame_of
 from pudi.storage import LocalStorage, executor_of, open_storage
@@ -79,10 +79,11 @@ class FileSource:
         reached = replace(after, value=str(newest), version=2, seen=seen)
         origin = f"{len(chosen)} file{'' if len(chosen) == 1 else 's'} of {storage.root}"
         more = len(chosen) < len(waiting)
+        format = FileFormat(self.format, schema, self.csv)
         if spark is not None:
-            data, bad = frame_of(storage, chosen, self.format, schema, self.csv, spark)
+            data, bad = frame_of(storage, chosen, format, spark)
             return Batch(data, reached, bad, more, origin)
-        parsed = executor_of(storage).map(lambda each: PARSERS[self.format](storage, each, schema, self.csv), chosen)
+        parsed = executor_of(storage).map(lambda each: format.parsed(storage, each), chosen)
         bad = tuple(record for each in parsed for record in each.bad)
         return Batch(together(parsed, [each.path for each in chosen], storage.root), reached, bad, more, origin)
 

@@ -215,7 +215,12 @@ def _csv(storage: Storage, file: FileInfo, schema: pa.Schema | None, csv: CsvOpt
         check_count(bad, file.path, storage.root)
         raise _damaged(storage, file, error) from error
     _check_columns(rows, file, storage)
-    return Parsed(rows, tuple(bad)) if schema is None else _typed(rows, schema, file, storage, bad, header=csv.header)
+    if schema is None:
+        return Parsed(rows, tuple(bad))
+    good, wrong = _cast(rows, {each.name: each.type for each in schema if each.name in rows.column_names})
+    check_count([*bad, *wrong], file.path, storage.root)
+    bad += _refused_rows(rows, wrong, bad, file.path, first=2 if csv.header else 1)
+    return Parsed(good, tuple(sorted(bad, key=lambda each: each.position)))
 
 
 def _begins_with_json(text: bytes) -> bool:
@@ -254,24 +259,28 @@ def _check_columns(rows: pa.Table, file: FileInfo, storage: Storage) -> None:
             raise _damaged(storage, file, f"column {each.name!r} isn't UTF-8")
 
 
-def _typed(
-    rows: pa.Table, schema: pa.Schema, file: FileInfo, storage: Storage, bad: list[BadRecord], *, header: bool
-) -> Parsed:
-    """Cast columns of text; rows with a value that is none of its column's type are bad.
+def _refused_rows(
+    rows: pa.Table, wrong: Mapping[int, str], bad: Sequence[BadRecord], path: str, *, first: int
+) -> list[BadRecord]:
+    """Return rows with a value that is none of its column's type.
 
     Positions count all rows of the file, those too that were left out before.
+
+    Args:
+        rows: the rows.
+        wrong: what is wrong, by place.
+        bad: rows that were left out before.
+        path: the file.
+        first: the position of its first row.
     """
-    kinds = {each.name: each.type for each in schema if each.name in rows.column_names}
-    good, wrong = _cast(rows, kinds)
-    check_count([*bad, *wrong], file.path, storage.root)
-    first = 2 if header else 1
+    found = []
     everything = np.arange(first, first + rows.num_rows + len(bad))
     positions = np.setdiff1d(everything, [each.position for each in bad])
     for place in sorted(wrong):
         values = {name: rows[name][place].as_py() for name in rows.column_names}
         record = json.dumps(values, ensure_ascii=False, default=str)
-        bad.append(BadRecord(file.path, int(positions[place]), record[:MOST_SHOWN], wrong[place]))
-    return Parsed(good, tuple(sorted(bad, key=lambda each: each.position)))
+        found.append(BadRecord(path, int(positions[place]), record[:MOST_SHOWN], wrong[place]))
+    return found
 
 
 def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, dict[int, str]]:
@@ -356,3 +365,22 @@ def _damaged(storage: Storage, file: FileInfo, error: object) -> CorruptError:
 
 PARSERS: Final[Mapping[str, Parser]] = {"parquet": _parquet, "json": _json, "csv": _csv, "avro": _avro, "orc": _orc}
 """Parsers of files by format."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """The format of files, and how they are parsed; picklable.
+
+    Attributes:
+        name: a key of `PARSERS`.
+        schema: columns to read texts as; others are found out.
+        csv: how CSV files are written.
+    """
+
+    name: str
+    schema: pa.Schema | None
+    csv: CsvOptions
+
+    def parsed(self, storage: Storage, file: FileInfo) -> Parsed:
+        """Parse a file; errors as of its parser."""
+        return PARSERS[self.name](storage, file, self.schema, self.csv)

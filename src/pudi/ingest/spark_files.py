@@ -16,7 +16,7 @@ from pudi.engine.spark.hadoop import hadoop_options, hadoop_root
 from pudi.engine.spark.read_tasks import task_count
 from pudi.engine.spark.session import functions, in_workers, spark_errors, struct_type
 from pudi.errors import CorruptError, NotSupportedError, PudiError, UnavailableError
-from pudi.ingest.parsing import PARSERS, CsvOptions, Parsed, together
+from pudi.ingest.parsing import FileFormat, Parsed, together
 from pudi.ingest.source import BadRecord
 from pudi.schema import arrow_to_spark_json, normalise
 from pudi.schema.spark_types import quote
@@ -34,7 +34,7 @@ _MOST_WITHOUT_KEY: Final = 100_000
 
 
 def frame_of(
-    storage: Storage, files: Sequence[FileInfo], format: str, schema: pa.Schema | None, csv: CsvOptions, spark: Any
+    storage: Storage, files: Sequence[FileInfo], format: FileFormat, spark: Any
 ) -> tuple[Any, tuple[BadRecord, ...]]:
     """Return the records of files as a lazy frame, and those that are bad.
 
@@ -45,8 +45,6 @@ def frame_of(
         storage: where the files are.
         files: the files.
         format: their format.
-        schema: columns to read texts as; others are found out.
-        csv: how CSV files are written.
         spark: the session.
 
     Raises:
@@ -55,14 +53,14 @@ def frame_of(
         SchemaError: columns of the files don't go together, or have types that tables can't hold.
     """
     root = hadoop_root(storage)
-    if format in _BY_SPARK:
+    if format.name in _BY_SPARK:
         if root is None:
             raise NotSupportedError("Spark can't read files of this storage: ingest without spark", table=storage.root)
         with spark_errors(storage.root, "looking at the files"):
-            reader = spark.read.options(**hadoop_options(storage), **_READ_OPTIONS).format(format)
+            reader = spark.read.options(**hadoop_options(storage), **_READ_OPTIONS).format(format.name)
             return reader.load([f"{root}/{each.path}" for each in files]), ()
     numbers = spark.range(0, len(files), 1, task_count(len(files), sum(each.size for each in files)))
-    parsing = _Parsing(storage, tuple(files), format, schema, csv)
+    parsing = _Parsing(storage, tuple(files), format)
     with spark_errors(storage.root, "looking at the files"):
         rows = in_workers(numbers, _Looks(parsing).run, _LOOKED).collect()
     looked: list[_Looked] = [pickle.loads(bytes(row["found"])) for row in sorted(rows, key=lambda row: row["number"])]
@@ -72,7 +70,7 @@ def frame_of(
         if each.error is not None:
             raise each.error
     empty = [Parsed(each.columns.empty_table()) for each in looked]
-    columns = _with_types(together(empty, [each.path for each in files], storage.root).schema, schema)
+    columns = _with_types(together(empty, [each.path for each in files], storage.root).schema, format.schema)
     wanted = struct_type(json.loads(arrow_to_spark_json(columns)))
     bad = tuple(record for each in looked for record in each.bad)
     with spark_errors(storage.root, "looking at the files"):
@@ -85,13 +83,11 @@ class _Parsing:
 
     storage: Storage
     files: tuple[FileInfo, ...]
-    format: str
-    schema: pa.Schema | None
-    csv: CsvOptions
+    format: FileFormat
 
     def parsed(self, number: int) -> Parsed:
         """Parse a file."""
-        return PARSERS[self.format](self.storage, self.files[number], self.schema, self.csv)
+        return self.format.parsed(self.storage, self.files[number])
 
 
 _LOOKED: Final = "number BIGINT, found BINARY"
