@@ -1,4 +1,17 @@
-"""The work on one file group: functions with Arrow data in and statistics out, and the protocol of engines."""
+"""The work on one file group: functions with Arrow data in and statistics out, and the protocol of engines.
+
+It takes no lock and publishes nothing: plans come in, statistics go out. Begin with `engine` (the protocol) and `jobs`
+(their results), then with the work itself:
+
+- reads: `read`, `merged` (base file and log files), `log_versions`, `change_reader` (change data);
+- writes: `write` (base files), `append` (log files), `rewrite` (copies what stays), `bulk`, `partition`,
+  `change_where`, `import_files`, `change_log`;
+- look-ups of keys: `tag`, `global_index`, `log_keys`;
+- services: `compact`, `compact_logs`, `cluster`;
+- entries of the metadata table: `metadata_files`, `file_stats`, `blooms`, `index_keys`, `index_entries`, `staged_keys`,
+  `expression_values`;
+- checks: `check_files`, `check_keys`, `find_records`.
+"""
 
 from __future__ import annotations
 

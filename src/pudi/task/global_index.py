@@ -19,7 +19,7 @@ from pudi.task.log_keys import live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition
 from pudi.task.table_rows import read_base_rows
-from pudi.task.tag import KeyLookup, KeySearch, Spread, key_finder
+from pudi.task.tag import KeyLookup, KeySearch, TableSearch, key_finder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,35 @@ class _Found:
     older: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """The partitions that records belong to.
+
+    Attributes:
+        own: for each record the number of its partition.
+        codes: the numbers, by partition path.
+        deleted: for each record whether it's a delete, which applies in any partition.
+    """
+
+    own: np.ndarray
+    codes: Mapping[str, int]
+    deleted: np.ndarray
+
+    def are_in(self, rows: np.ndarray, partition: str) -> np.ndarray:
+        """Return which of some records belong to a partition."""
+        inside: np.ndarray = self.own[rows] == self.codes.get(partition, -1)
+        return inside
+
+    def leave(self, rows: np.ndarray, partition: str) -> np.ndarray:
+        """Return which of some records, found in a partition, belong to another one."""
+        leaving: np.ndarray = ~self.are_in(rows, partition) & ~self.deleted[rows]
+        return leaving
+
+
 def tag_global(
     rows: pa.Table,
     partitions: Mapping[str, np.ndarray],
-    storage: Storage,
-    lookups: Sequence[KeyLookup],
-    search: KeySearch,
-    spread: Spread = map,
+    search: TableSearch,
 ) -> dict[str, TaggedPartition]:
     """Find records' keys in any partition (HoodieIndexUtils.tagGlobalLocationBackToRecords).
 
@@ -48,40 +70,36 @@ def tag_global(
     Args:
         rows: all records, each key once.
         partitions: row numbers of the records, by partition path.
-        storage: the table's files.
-        lookups: all slices of the table.
-        search: the index and the comparison of versions.
-        spread: runs independent parts, a form of `map`.
+        search: the search, in all slices of the table.
     """
-    keys = one_array(rows[RECORD_KEY])
-    finder = key_finder(keys, search.index, search.records, spread=spread)
+    keys, how, storage = one_array(rows[RECORD_KEY]), search.how, search.storage
+    finder = key_finder(keys, how.index, how.records, spread=search.spread)
     own = np.empty(rows.num_rows, dtype=np.int64)
     codes = {partition: number for number, partition in enumerate(partitions)}
     for partition, places in partitions.items():
         own[places] = codes[partition]
-    deleted = _deleted(rows)
-    compares = search.moves and search.rule.compares
+    homes = _Homes(own, codes, _deleted(rows))
+    compares = how.moves and how.rule.compares
 
     def find(lookup: KeyLookup) -> _Found:
         file_slice = lookup.file_slice
         hits = finder.find(storage, file_slice)
         older = np.empty(0, dtype=np.int64)
         if compares:
-            foreign = hits[(own[hits] != codes.get(file_slice.partition, -1)) & ~deleted[hits]]
+            foreign = hits[homes.leave(hits, file_slice.partition)]
             whole = lookup.merged or file_slice
-            older = foreign[~newer_than_stored(storage, whole, take(rows, foreign), search)]
+            older = foreign[~newer_than_stored(storage, whole, take(rows, foreign), how)]
         return _Found(file_slice, hits, older)
 
-    found = list(spread(find, lookups))
-    located = [(lookup, one.rows) for lookup, one in zip(lookups, found, strict=True)]
+    found = list(search.spread(find, search.lookups))
+    located = [(lookup, one.rows) for lookup, one in zip(search.lookups, found, strict=True)]
 
     def at_home(lookup: KeyLookup, hits: np.ndarray) -> np.ndarray:
-        inside: np.ndarray = own[hits] == codes.get(lookup.file_slice.partition, -1)
-        return inside
+        return homes.are_in(hits, lookup.file_slice.partition)
 
-    counts = live_places(keys, located, search.index, storage, spread, at_home)
+    counts = live_places(keys, located, search, at_home)
     found = [replace(one, rows=one.rows[mask]) for one, mask in zip(found, counts, strict=True)]
-    return _compose(found, partitions, own, codes, deleted, search)
+    return _compose(found, partitions, homes, how)
 
 
 def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, search: KeySearch) -> np.ndarray:
@@ -120,16 +138,11 @@ def _stored(storage: Storage, file_slice: FileSlice, wanted: pa.Schema, search: 
 
 
 def _compose(
-    found: Iterable[_Found],
-    partitions: Mapping[str, np.ndarray],
-    own: np.ndarray,
-    codes: Mapping[str, int],
-    deleted: np.ndarray,
-    search: KeySearch,
+    found: Iterable[_Found], partitions: Mapping[str, np.ndarray], homes: _Homes, search: KeySearch
 ) -> dict[str, TaggedPartition]:
     """Combine by partition the results of each slice."""
-    out = np.zeros(len(own), dtype=bool)  # older than the record stored elsewhere
-    settled = np.zeros(len(own), dtype=bool)  # goes where it was found
+    out = np.zeros(len(homes.own), dtype=bool)  # older than the record stored elsewhere
+    settled = np.zeros(len(homes.own), dtype=bool)  # goes where it was found
     for one in found:
         out[one.older] = True
     by_partition: dict[str, list[tuple[str, np.ndarray]]] = {}
@@ -140,7 +153,7 @@ def _compose(
             continue
         partition = one.file_slice.partition
         by_partition.setdefault(partition, []).append((one.file_slice.file_id, hits))
-        moved = (own[hits] != codes.get(partition, -1)) & ~deleted[hits] if search.moves else np.zeros(len(hits), bool)
+        moved = homes.leave(hits, partition) if search.moves else np.zeros(len(hits), bool)
         leaving.setdefault(partition, []).append(hits[moved])
         settled[hits[~moved]] = True
     new = ~settled & ~out

@@ -24,9 +24,8 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile
 from pudi.format import Action, FileGroupId
-from pudi.tagging import Index
 from pudi.task.index_keys import KeyReading
-from pudi.task.tag import KeyLookup, Spread
+from pudi.task.tag import KeyLookup, TableSearch
 from pudi.timeline import Timeline, TimelineStore
 
 
@@ -116,9 +115,7 @@ class LiveKeys:
 def live_places(
     keys: pa.Array,
     found: Sequence[tuple[KeyLookup, np.ndarray]],
-    index: Index,
-    storage: Storage,
-    spread: Spread = map,
+    search: TableSearch,
     home: Callable[[KeyLookup, np.ndarray], np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """Return for each look-up which of its keys count there: one mask of its hits each.
@@ -126,13 +123,11 @@ def live_places(
     Args:
         keys: the record keys, without duplicates.
         found: each look-up with the positions of the keys that it found.
-        index: the index that found them.
-        storage: the table's files.
-        spread: runs independent parts, a form of `map`.
+        search: the search that found them.
         home: tells which of a look-up's hits are in the partition of their record; None for all.
     """
     counts = [np.ones(len(hits), dtype=bool) for _, hits in found]
-    live = index.live
+    live = search.how.index.live
     if live is None or len(found) < 2:
         return counts
     times = np.bincount(np.concatenate([hits for _, hits in found]), minlength=len(keys))
@@ -144,9 +139,9 @@ def live_places(
         several = np.flatnonzero(times[hits] > 1)
         if lookup.merged is None or not len(several):
             return several[:0]
-        return np.delete(several, live.find(storage, lookup.merged, keys.take(pa.array(hits[several]))))
+        return np.delete(several, live.find(search.storage, lookup.merged, keys.take(pa.array(hits[several]))))
 
-    gone = list(spread(deleted, found))
+    gone = list(search.spread(deleted, found))
     left = times.copy()
     for (_, hits), places in zip(found, gone, strict=True):
         left[hits[places]] -= 1

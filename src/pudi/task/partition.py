@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from pudi.context import Storage
 from pudi.format import FileGroupId, new_file_id
-from pudi.metadata.record_index import RecordShards
 from pudi.plan import (
     InsertRoute,
     Operation,
@@ -25,11 +24,11 @@ from pudi.plan import (
 from pudi.plan.write import SHARES, BucketWrite
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import encoded_column, places_of, take, take_column
-from pudi.tagging import AnyBuckets, Index
+from pudi.tagging import AnyBuckets
 from pudi.task.append import BASE_ROW
 from pudi.task.jobs import FileResult
 from pudi.task.log_keys import live_places
-from pudi.task.tag import KeyLookup, RowFinder, Spread, key_finder, lookups_in
+from pudi.task.tag import KeyLookup, KeySearch, RowFinder, TableSearch, key_finder, lookups_in
 from pudi.task.write import write_file
 
 FILES_PER_PARTITION = 1 << 20
@@ -62,49 +61,37 @@ class TaggedPartition:
 
 
 def tag_partitions(
-    keys: pa.ChunkedArray,
-    partitions: Mapping[str, np.ndarray],
-    storage: Storage,
-    lookups: Sequence[KeyLookup],
-    index: Index,
-    spread: Spread = map,
-    records: RecordShards | None = None,
-    *,
-    positions: bool = False,
+    keys: pa.ChunkedArray, partitions: Mapping[str, np.ndarray], search: TableSearch
 ) -> dict[str, TaggedPartition]:
     """Find records' keys in file slices of their partitions.
 
     Args:
         keys: record key of every record.
         partitions: row numbers of the records, ascending, by partition path.
-        storage: the table's files.
-        lookups: slices that may hold keys of these partitions.
-        index: the index to search by.
-        spread: runs independent parts, a form of `map`.
-        records: the record index, if keys are looked up in it.
-        positions: whether to return rows in base files, if the index knows them.
+        search: the search, in slices of these partitions.
     """
+    how, lookups, spread = search.how, search.lookups, search.spread
     by_partition: dict[str, list[KeyLookup]] = {partition: [] for partition in partitions}
     for lookup in lookups:
         by_partition[lookup.file_slice.partition].append(lookup)
     encoded = spread(lambda rows: _distinct(take_column(keys, rows)), partitions.values())
     distinct = dict(zip(partitions, encoded, strict=True))
     wanted = list(by_partition) if lookups else []
-    made = spread(lambda partition: key_finder(distinct[partition][0], index, records, partition), wanted)
+    made = spread(lambda partition: key_finder(distinct[partition][0], how.index, how.records, partition), wanted)
     finders = dict(zip(wanted, made, strict=True))
 
     def find(lookup: KeyLookup) -> tuple[np.ndarray, np.ndarray | None]:
         finder = finders[lookup.file_slice.partition]
-        if positions and isinstance(finder, RowFinder):
-            return finder.locate(storage, lookup.file_slice)
-        return finder.find(storage, lookup.file_slice), None
+        if how.positions and isinstance(finder, RowFinder):
+            return finder.locate(search.storage, lookup.file_slice)
+        return finder.find(search.storage, lookup.file_slice), None
 
     found = dict(zip(lookups, spread(find, lookups), strict=True))
     tagged = {}
     for partition, group in by_partition.items():
         known, codes = distinct[partition]
         places = [(lookup, found[lookup][0]) for lookup in group]
-        counts = dict(zip(group, live_places(known, places, index, storage, spread), strict=True))
+        counts = dict(zip(group, live_places(known, places, search), strict=True))
         located = np.full(len(known), -1, dtype=np.int64)
         base_rows = np.full(len(known), -1, dtype=np.int64)
         elsewhere: dict[int, np.ndarray] = {}
@@ -202,8 +189,21 @@ def assign(partitions: Mapping[str, TaggedPartition], plan: WritePlan) -> dict[i
     return {number: np.sort(np.concatenate(rows)) for number, rows in assigned.items() if rows}
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt at a task, by which the names of its files differ from those of other attempts.
+
+    Attributes:
+        unique: prefix of new file ids.
+        token: write token.
+    """
+
+    unique: str
+    token: str
+
+
 def write_partition(
-    storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str, token: str
+    storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, attempt: Attempt
 ) -> list[FileResult]:
     """Write the records of one partition: find their file groups, decide on files, and write these.
 
@@ -212,19 +212,19 @@ def write_partition(
         spec: the write.
         task: the partition.
         rows: all its records in order of arrival, as `write_file` takes them.
-        unique: prefix of new file ids, unique per attempt.
-        token: write token, unique per attempt.
+        attempt: the attempt.
 
     Raises:
         CorruptError: a base file can't be read.
     """
-    tagged, plan = _placed_buckets(storage, spec, task, rows, unique) or _placed(storage, spec, task, rows, unique)
+    placed = _placed if spec.index.buckets is None else _placed_buckets
+    tagged, plan = placed(storage, spec, task, rows, attempt.unique)
     results = []
     rows = with_base_rows(rows, tagged, spec)
     for number, places in assign(tagged, plan).items():
         numbered = replace(plan.tasks[number], number=task.number * FILES_PER_PARTITION + number)
         taken = rows if len(places) == rows.num_rows else take(rows, places)
-        results.append(write_file(storage, spec, numbered, taken, token))
+        results.append(write_file(storage, spec, numbered, taken, attempt.token))
     return results
 
 
@@ -233,8 +233,15 @@ def _placed(
 ) -> tuple[dict[str, TaggedPartition], WritePlan]:
     everything = {task.partition: np.arange(rows.num_rows)}
     lookups = [] if spec.operation is Operation.INSERT else lookups_in(task.slices)
-    positions = spec.logs is not None and spec.logs.positions
-    tagged = tag_partitions(rows[RECORD_KEY], everything, storage, lookups, spec.index, positions=positions)
+    how = KeySearch(
+        spec.index,
+        spec.operation,
+        spec.rule,
+        spec.schema.columns,
+        history=spec.history,
+        positions=spec.logs is not None and spec.logs.positions,
+    )
+    tagged = tag_partitions(rows[RECORD_KEY], everything, TableSearch(storage, lookups, how))
     counts = profile(tagged)
     if spec.operation is Operation.DELETE:  # a delete of a missing key is no error, and does nothing
         counts = WriteProfile(counts.updates, {})
@@ -243,10 +250,9 @@ def _placed(
 
 def _placed_buckets(
     storage: Storage, spec: WriteSpec, task: PartitionTask, rows: pa.Table, unique: str
-) -> tuple[dict[str, TaggedPartition], WritePlan] | None:
-    """Like `_placed` for bucket tables; None for others. `unique` belongs to this partition: all ids may use it."""
-    if spec.index.buckets is None:
-        return None
+) -> tuple[dict[str, TaggedPartition], WritePlan]:
+    """Like `_placed` for bucket tables. `unique` belongs to this partition: all ids may use it."""
+    assert spec.index.buckets is not None
     tagged = tag_buckets(rows[RECORD_KEY], {task.partition: np.arange(rows.num_rows)}, spec.index.buckets)
     write = BucketWrite(spec.operation, spec.index.buckets, storage.root, spec.logs)
     plan = place_buckets(profile(tagged), task.slices, write, lambda: unique)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -148,6 +148,23 @@ class KeySearch:
     def moves(self) -> bool:
         """Whether records move to another partition; deletes apply in any partition."""
         return self.index.moves and self.operation is not Operation.DELETE
+
+
+@dataclass(frozen=True, slots=True)
+class TableSearch:
+    """A search for keys in the file slices of a table.
+
+    Attributes:
+        storage: the table's files.
+        lookups: slices that may hold keys.
+        how: the way of the search.
+        spread: runs independent parts, a form of `map`.
+    """
+
+    storage: Storage
+    lookups: Sequence[KeyLookup]
+    how: KeySearch
+    spread: Spread = map
 
 
 class KeyFinder(Protocol):

@@ -42,7 +42,8 @@ from pudi.task.change_where import change_file
 from pudi.task.engine import TABLE_VARIABLE, InputSpec
 from pudi.task.global_index import tag_global
 from pudi.task.jobs import Waiting
-from pudi.task.partition import assign, tag_buckets, tag_partitions, with_base_rows, write_partition
+from pudi.task.partition import Attempt, assign, tag_buckets, tag_partitions, with_base_rows, write_partition
+from pudi.task.tag import TableSearch
 from pudi.task.write import LEAVING, WriteRows
 
 if TYPE_CHECKING:
@@ -178,13 +179,10 @@ class LocalEngine:
         keys, index = records.rows[RECORD_KEY], search.index
         if index.buckets is not None:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
-        spread = partial(self._map, storage)
+        whole = TableSearch(storage, lookups, search, partial(self._map, storage))
         if index.is_global and lookups:
-            return LocalTagged(records, tag_global(records.rows, partitions, storage, lookups, search, spread))
-        tagged = tag_partitions(
-            keys, partitions, storage, lookups, index, spread, search.records, positions=search.positions
-        )
-        return LocalTagged(records, tagged)
+            return LocalTagged(records, tag_global(records.rows, partitions, whole))
+        return LocalTagged(records, tag_partitions(keys, partitions, whole))
 
     def finds_movers(
         self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
@@ -218,7 +216,8 @@ class LocalEngine:
 
         def run(task: PartitionTask) -> list[FileResult]:
             rows = take_rows(records.rows, records.partitions[task.partition])
-            return write_partition(storage, spec, task, rows, context.new_id(), write_token(task.number, 0, 0))
+            attempt = Attempt(context.new_id(), write_token(task.number, 0, 0))
+            return write_partition(storage, spec, task, rows, attempt)
 
         return [result for results in self._map(storage, run, tasks) for result in results]
 

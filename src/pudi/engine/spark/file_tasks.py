@@ -25,7 +25,7 @@ from pudi.schema.arrays import take
 from pudi.storage import StorageWrapper
 from pudi.task import FileResult, write_file
 from pudi.task.bulk import RecordBuffer
-from pudi.task.partition import write_partition
+from pudi.task.partition import Attempt, write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
 
@@ -216,7 +216,8 @@ class FileTasks:
         token = write_token(*task_ids())
         if isinstance(task, FileTask):
             return [write_file(storage, self.spec, task, rows, token)]
-        return write_partition(storage, self.spec, task, rows, unique_id(self.job, task.partition), token)
+        attempt = Attempt(unique_id(self.job, task.partition), token)
+        return write_partition(storage, self.spec, task, rows, attempt)
 
 
 def _by_task(table: pa.Table) -> Iterator[tuple[int, pa.Array]]:
