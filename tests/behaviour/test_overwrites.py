@@ -182,7 +182,10 @@ def test_refused(pair: Pair, tmp_path: Path) -> None:
     ):
         with pytest.raises(pudi.InvalidArgumentError, match=why):
             table_.delete_partitions(**arguments)
-    with pytest.raises(pudi.InvalidArgumentError, match="'ts' is no partition column"):
+    with pytest.raises(
+        pudi.InvalidArgumentError,
+        match="'ts' is no partition column: the table is partitioned by city; to delete single records",
+    ):
         table_.delete_partitions(where="ts > 1")
     flat = pudi.create(tmp_path / "flat", SCHEMA, record_key="uuid")
     with pytest.raises(pudi.InvalidArgumentError, match="partitioned"):

@@ -108,6 +108,24 @@ def test_files_of_the_partitions_of_a_pattern(procedure: str, pattern: str, part
     assert sorted(found["partition"].to_pylist()) == partitions
 
 
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [("", 4), ("*", 4), ("/*", 4), ("a", 1), ("a/", 1), ("a*", 3), ("a/*", 1), ("b/x", 1), ("b", 1), ("x", 0)],
+)
+def test_sizes_of_the_files_of_the_partitions_of_a_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str, files: int
+) -> None:
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(local, "_SETTINGS", local._Settings())
+    pudi.sql(
+        "CREATE TABLE t (id INT, one STRING, two STRING) USING hudi PARTITIONED BY (one, two) TBLPROPERTIES "
+        f"('hoodie.datasource.write.hive_style_partitioning' = 'false') LOCATION '{tmp_path}/t'"
+    )
+    pudi.sql("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'ab', 'x'), (3, 'ab', 'y'), (4, 'b', 'x')")
+    found = pudi.sql(f"CALL stats_file_sizes(table => 't', partition_path => '{pattern}')").to_pylist()
+    assert sum(row["num_files"] for row in found if row["commit_time"] == "ALL") == files
+
+
 @pytest.mark.usefixtures("two_days")
 def test_a_pattern_given_twice_is_refused() -> None:
     with pytest.raises(pudi.InvalidArgumentError, match="leave one of them out"):

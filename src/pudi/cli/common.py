@@ -1,4 +1,7 @@
-"""Share what all commands need: arguments, options given as pairs, errors as a line."""
+"""Share what commands need: options of one meaning, the open table, questions, errors as a line, code that a user names.
+
+This is the one place where a name makes pudi import code, and the name comes from the command line alone.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,22 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
-
 import typer
 from rich.console import Console
-
 import pudi
 from pudi.errors import PudiError
+import functools
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+from pudi.errors import InvalidArgumentError, PudiError
 
 _LEAST_WIDTH = 100
 """Columns that a report takes; on a narrower terminal it's wrapped rather than cut."""
-
+WRONG = 2
+"""Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
 Path = Annotated[str, typer.Argument(help="The table's root: a folder, or a URL such as s3://bucket/table.")]
 WriteOption = Annotated[
     list[str] | None, typer.Option("--option", "-o", help="A Hudi option as KEY=VALUE; more than once for more.")
@@ -121,3 +130,71 @@ def spark_session(name: str) -> tuple[Any, Callable[[], None]]:
     active = SparkSession.getActiveSession()
     session = active or SparkSession.builder.appName(name).getOrCreate()
     return session, session.stop if active is None else lambda: None
+
+
+def _register(named: str) -> None:
+    """Register the merger `module:Class`; the working folder is searched too.
+
+    The arguments come from the command line only, never from a table or an option.
+
+    Raises:
+        InvalidArgumentError: it can't be imported, or made without arguments, or is no merger.
+    """
+    try:
+        merger: Any = _imported("--merger", named, what="Class")()
+    except PudiError:
+        raise
+    except Exception as error:  # any exception of the user's module
+        raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
+    if not isinstance(merger, pudi.RecordMerger):
+        raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")
+    pudi.register_merger(merger)
+
+
+def _imported(option: str, named: str, *, what: str = "function") -> Any:
+    """Import what the command line names as `module:name`; the working folder is searched too.
+
+    Only what stands on the command line comes here, never what a table or an option says.
+
+    Raises:
+        InvalidArgumentError: it can't be imported.
+    """
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise InvalidArgumentError(f"{option} {named!r}: give it as module:{what}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return getattr(importlib.import_module(module), name)  # noqa: TID251
+    except PudiError:
+        raise
+    except Exception as error:  # any exception of the user's module
+        raise InvalidArgumentError(f"{option} {named!r} can't be made: {type(error).__name__}: {error}") from error
+
+
+def imported_transform(named: str) -> Any:
+    """Import the transform `module:function`; its exceptions become errors of one line, with their place in its code.
+
+    Raises:
+        InvalidArgumentError: it can't be imported; by the returned function: it failed.
+    """
+    function = _imported("--transform", named)
+    if not callable(function):
+        return function
+
+    @functools.wraps(function, updated=())
+    def run(records: Any) -> Any:
+        try:
+            return function(records)
+        except PudiError:
+            raise
+        except Exception as error:  # any exception of the user's function
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [each for each in frames[1:] if each.filename == frames[1].filename] or frames
+            raise InvalidArgumentError(
+                f"--transform {named!r} failed at {own[-1].filename}, line {own[-1].lineno}: "
+                f"{type(error).__name__}: {error}; nothing of the batch was written"
+            ) from error
+
+    return run

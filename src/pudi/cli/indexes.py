@@ -1,19 +1,37 @@
-"""The `pudi index` commands."""
+"""The command `pudi index`."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING
-
 import typer
 from rich.table import Table as Report
-
 import pudi
 from pudi.cli.common import console
 from pudi.cli.output import add
-
 if TYPE_CHECKING:
     from pudi.indexing.index_request import IndexInfo, IndexRequest
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+from pudi.cli.common import Merger, Path, StorageOption, WriteOption, console, errors, opened, pairs, say
+from pudi.cli.exchange import export, import_table, sync
+from pudi.cli.indexes import IndexVerb, run_index
+from pudi.cli.ingest import ingest
+from pudi.cli.maintenance import check, doctor, forget, maintain, repair, run_ttl, services
+from pudi.cli.mergers import register
+from pudi.cli.output import progress_bars
+from pudi.cli.overview import files, history, show
+from pudi.cli.recovery import restore, rollback, savepoint, upgrade
+from pudi.cli.rows import changes, head
+from pudi.context.lazy import lazy_module
+from pudi.version import __version__
+if TYPE_CHECKING:
+    from pudi import config
+    from pudi.indexing import index_request
+else:
+    config = lazy_module("pudi.config")
+    index_request = lazy_module("pudi.indexing.index_request")
+
 
 
 class IndexVerb(str, Enum):
@@ -23,6 +41,34 @@ class IndexVerb(str, Enum):
     CREATE = "create"
     DROP = "drop"
     RUN = "run"
+
+
+def index(
+    path: Path,
+    action: Annotated[IndexVerb, typer.Argument(help="What to do.")] = IndexVerb.SHOW,
+    what: Annotated[
+        str | None, typer.Argument(help="create: record_index, column_stats, …; drop: the index's name.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="A column of the index; more than once for more.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of a secondary or expression index.")] = None,
+    expr: Annotated[str | None, typer.Option(help="Function of an expression index, such as from_unixtime.")] = None,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="A Hudi option, or a setting of the function, as KEY=VALUE."),
+    ] = None,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show a table's indexes, create one, drop one, or run those that are planned."""
+    with errors():
+        run_index(
+            opened(path, storage_option),
+            action,
+            index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
+            plan_only=plan_only,
+        )
 
 
 def run_index(table: pudi.Table, verb: IndexVerb, asked: IndexRequest, *, plan_only: bool) -> None:

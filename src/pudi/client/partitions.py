@@ -47,9 +47,9 @@ def partitions_where(meta: MetaClient, where: str) -> list[str]:
     wanted = columns(bound)
     others = sorted(set(wanted) - set(fields))
     if others:
+        there = f"the table is partitioned by {', '.join(fields)}" if fields else "the table isn't partitioned"
         raise InvalidArgumentError(
-            f"{others[0]!r} is no partition column ({', '.join(fields) or 'the table has none'}), and partitions "
-            "can only be chosen by those",
+            f"{others[0]!r} is no partition column: {there}; partitions are chosen by their columns alone",
             table=root,
         )
     found = []

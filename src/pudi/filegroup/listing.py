@@ -87,7 +87,7 @@ def check_is_loose(root: str, path: str) -> None:
         else ("its files alone don't tell its rows; read it as such a table")
     )
     folder = "the folder" if found == "." else f"the folder {found.removeprefix('./')} in it"
-    raise NotSupportedError(f"{folder} is a {kind} table: {way}", table=root)
+    raise NotSupportedError(f"{folder} is {'an' if kind == 'Iceberg' else 'a'} {kind} table: {way}", table=root)
 
 
 _KINDS = {"Hudi": HOODIE_DIR, "Delta": DELTA_LOG_DIR, "Iceberg": ICEBERG_METADATA_DIR}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.errors import CorruptError, SchemaError
 from pudi.schema.arrays import pieces_of
 from pudi.schema.conversions import Cast, FieldNames, cast_array, promote
-from pudi.schema.fields import META_FIELDS, repeated_names
+from pudi.schema.fields import META_FIELDS, check_no_repeats
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -124,9 +124,7 @@ def _with_missing(data: pa.Table, schema: pa.Schema) -> pa.Table:
 def _match_names(data: pa.Table, schema: pa.Schema, table: str | None) -> pa.Table:
     wanted = set(schema.names)
     have = [name for name in data.column_names if name in wanted or name not in META_FIELDS]
-    twice = repeated_names(have)
-    if twice:
-        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=table)
+    check_no_repeats(have, table)
     known = set(have)
     missing = [name for name in schema.names if name not in known]
     extra = [name for name in have if name not in wanted]

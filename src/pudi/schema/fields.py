@@ -60,6 +60,21 @@ def check_names(fields: list[pa.Field], path: str = "") -> None:
             raise SchemaError(f"column {name!r} occurs more than once; drop or rename one of them")
 
 
+def check_no_repeats(names: Iterable[str], table: str | None) -> None:
+    """Refuse data with two columns of one name.
+
+    Args:
+        names: the names of its columns.
+        table: location of the table, for errors.
+
+    Raises:
+        SchemaError: some occur more than once.
+    """
+    twice = repeated_names(names)
+    if twice:
+        raise SchemaError(f"the data has these columns more than once: {', '.join(twice)}", table=table)
+
+
 def repeated_names(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once, sorted."""
     return sorted(name for name, count in Counter(names).items() if count > 1)

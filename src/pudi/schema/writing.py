@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.config import WriteOptions
 from pudi.errors import SchemaError
-from pudi.schema.fields import META_FIELDS, repeated_names
+from pudi.schema.fields import META_FIELDS, check_no_repeats
 from pudi.schema.types import TIMESTAMP, is_any_list, list_of, map_of, normalise_type
 
 
@@ -67,9 +67,7 @@ def written_schema(
             columns that keep their type must be convertible. Names the column and both types.
     """
     given = [field for field in data if field.name not in META_FIELDS or field.name in table.names]
-    twice = repeated_names(field.name for field in given)
-    if twice:
-        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}")
+    check_no_repeats((field.name for field in given), None)
     merged = _Merge(fill_missing, fixed.reasons).fields(list(table), [_incoming(f, table) for f in given], "")
     required = {name for name in fixed.keys if name in table.names and not table.field(name).nullable}
     return pa.schema([f.with_nullable(False) if f.name in required else f for f in merged])

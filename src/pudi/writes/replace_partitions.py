@@ -179,8 +179,8 @@ def _chosen(write: WriteAttempt, slices: Sequence[FileSlice], where: str) -> lis
     others = sorted(columns(bound) - set(fields))
     if others:
         raise InvalidArgumentError(
-            f"{others[0]!r} is no partition column ({', '.join(fields)} are); to delete single records, use "
-            f"delete(where={where!r})",
+            f"{others[0]!r} is no partition column: the table is partitioned by {', '.join(fields)}; to delete single "
+            f"records, use delete(where={where!r})",
             table=meta.storage.root,
         )
     by_partition: dict[str, list[FileSlice]] = {}

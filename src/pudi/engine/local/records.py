@@ -16,6 +16,7 @@ from pudi.plan import WriteProfile
 from pudi.record import without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.schema.arrays import take_column
+from pudi.schema.fields import check_no_repeats
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec, RepeatedKeysError
 from pudi.task.partition import TaggedPartition, only_known, only_new, profile
@@ -43,9 +44,7 @@ def to_arrow(data: object, table: str) -> pa.Table:
 
 
 def _of_pandas(data: Any, table: str) -> pa.Table:
-    twice = sorted({str(name) for name in data.columns[data.columns.duplicated()]})
-    if twice:
-        raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=table)
+    check_no_repeats(map(str, data.columns), table)
     try:
         return pa.Table.from_pandas(data, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:  # mixed objects, sparse columns: pandas' own types
@@ -78,9 +77,8 @@ def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
     stored = rows[RECORD_KEY].cast(pa.string()) if spec.stored_keys else None
     if spec.keys_only:
         wanted = [f for f in spec.schema if f.name in spec.keys.columns]
-        twice = [f.name for f in wanted if rows.column_names.count(f.name) > 1]
-        if twice:
-            raise SchemaError(f"the data has columns more than once: {', '.join(twice)}", table=spec.table)
+        of_keys = {field.name for field in wanted}
+        check_no_repeats((name for name in rows.column_names if name in of_keys), spec.table)
         present = [f.name for f in wanted if f.name in rows.column_names]
         if wanted or stored is None:
             rows = conform(rows.select(present), pa.schema(wanted), table=spec.table, promoted=spec.as_text)

@@ -21,7 +21,7 @@ from pudi.statement.procedures.procedure import (
     Rows,
     limit,
 )
-from pudi.statement.table_functions import moment_text
+from pudi.statement.table_functions import matches_by_folder, moment_text
 from pudi.table import Table
 from pudi.table.history import HistoryEntry
 
@@ -168,14 +168,23 @@ def _stats_wa(arguments: Arguments) -> Rows:
 
 def _stats_file_sizes(arguments: Arguments) -> Rows:
     """Sizes of base files by the commit that wrote them, and of all together."""
-    wanted = arguments.text("partition_path").strip("*/")
+    wanted = arguments.text("partition_path")
     by_commit: dict[str, list[int]] = {}
     for each in arguments.table.files(everything=True):
-        if each.base_file is not None and each.partition.startswith(wanted):
+        if each.base_file is not None and _is_at_or_below(each.partition, wanted):
             by_commit.setdefault(each.instant, []).append(each.base_bytes)
     newest = sorted(by_commit, reverse=True)[: arguments.number("limit")]
     whole = [size for sizes in by_commit.values() for size in sizes]
     return [_sizes(instant, by_commit[instant]) for instant in newest] + ([_sizes("ALL", whole)] if whole else [])
+
+
+def _is_at_or_below(partition: str, pattern: str) -> bool:
+    """Return whether a partition's folder is one that a pattern names, or lies below one; `*` for all folders."""
+    patterns = [each for each in pattern.split("/") if each]
+    while patterns and patterns[-1] == "*":
+        patterns.pop()
+    above = "/".join(partition.split("/")[: len(patterns)])
+    return not patterns or matches_by_folder(above, "/".join(patterns))
 
 
 def _sizes(name: str, sizes: Sequence[int]) -> Sequence[object]:

@@ -1,15 +1,13 @@
-"""Commands that maintain tables and end the life of records. They leave with 2 where something is wrong."""
+"""Commands that check, examine and repair a table. They leave with 2 where something is wrong."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Annotated, Any
-
 import typer
 from rich.console import Console
 from rich.table import Table as Report
 from rich.text import Text
-
 import pudi
 from pudi.cli.common import (
     Json,
@@ -30,7 +28,6 @@ from pudi.cli.common import (
 from pudi.cli.mergers import register
 from pudi.cli.output import add
 from pudi.context.lazy import lazy_module
-
 if TYPE_CHECKING:
     from pudi.table import keeper, verbs
     from pudi.table.diagnosis import ClusteringFacts, Diagnosis, SizeClass
@@ -39,8 +36,6 @@ else:
     keeper = lazy_module("pudi.table.keeper")
     verbs = lazy_module("pudi.table.verbs")
 
-WRONG = 2
-"""Exit code where a table isn't as it should be; 1 is that of an error, 0 that all is well."""
 
 
 def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
@@ -49,24 +44,6 @@ def check(path: Path, as_json: Json = False, storage_option: StorageOption = Non
         found = opened(path, storage_option).check()
         _say(found.to_json() if as_json else str(found))
         if not found.ok:
-            raise typer.Exit(WRONG)
-
-
-def maintain(
-    path: Path,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
-    as_json: Json = False,
-    option: WriteOption = None,
-    storage_option: StorageOption = None,
-) -> None:
-    """Do all that a table needs: run the services that are due, and delete what dead writers left.
-
-    Exits with 2 if a step failed.
-    """
-    with errors():
-        done = opened(path, storage_option).maintain(dry_run=dry_run, options=pairs("--option", option))
-        _say(done.to_json() if as_json else str(done))
-        if not done.ok:
             raise typer.Exit(WRONG)
 
 
@@ -195,77 +172,3 @@ def _range(size: SizeClass) -> str:
     if size.most is None:
         return f"{size.least >> 20:,} MiB and more"
     return f"{size.least >> 20:,} to {size.most >> 20:,} MiB"
-
-
-def services(
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH...", help="Roots of tables: folders, or URLs such as s3://bucket/table."),
-    ],
-    watch: Annotated[bool, typer.Option("--watch", help="Go on until SIGTERM or SIGINT.")] = False,
-    interval: Annotated[float, typer.Option(min=0, help="Seconds between two turns of a table, with --watch.")] = 60.0,
-    max_at_once: Annotated[int, typer.Option(min=1, help="Number of tables that are worked on at a time.")] = 2,
-    on_spark: Annotated[bool, typer.Option("--spark", help="Run the work on a Spark session.")] = False,
-    merger: Merger = None,
-    option: WriteOption = None,
-    storage_option: StorageOption = None,
-) -> None:
-    """Maintain tables: run pending plans and what is due; print each action as a line of JSON.
-
-    A signal ends it after the running actions; a second one immediately; the next process takes over their plans. With
-    --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
-    """
-    with errors():
-        if merger is not None:
-            register(merger)
-        options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
-        session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
-        kept = keeper.Keeper(
-            paths,
-            lambda path: pudi.Table(path, options=options, storage_options=storage_options),
-            verbs.engine_of(None, session),
-            _print,
-            interval,
-            max_at_once,
-        )
-        with stopping_at_signals(kept.stop):
-            whole = kept.run(again=watch)
-        end()
-        if not whole and not watch:
-            raise typer.Exit(WRONG)
-
-
-def _print(action: keeper.ServiceAction) -> None:
-    typer.echo(action.to_json())  # which flushes
-
-
-def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
-    """Delete the partitions whose days are over, by the options hoodie.partition.ttl.*."""
-    with errors():
-        table = opened(path, storage_option)
-        done = table.run_ttl(options=pairs("--option", option))
-        say("no partition is due" if done is None else str(done))
-
-
-def forget(
-    path: Path,
-    where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    option: WriteOption = None,
-    storage_option: StorageOption = None,
-) -> None:
-    """Delete records from all files of a table; asks first. Earlier states of the table can't be read afterwards.
-
-    Exits with 2 if files still hold some, as those of savepoints do.
-    """
-    with errors():
-        table, options = opened(path, storage_option), pairs("--option", option)
-        if not (dry_run or yes or as_json):
-            table.scan(where=where)  # refuses a wrong predicate
-            typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
-        done = table.forget(where, dry_run=dry_run, options=options)
-        say(done.to_json() if as_json else str(done))
-        if not (done.ok or dry_run):
-            raise typer.Exit(WRONG)
