@@ -218,7 +218,7 @@ def _banned(*arguments: str, source: str | None = None) -> set[int]:
 def test_time_ids_chance_and_threads_come_from_the_context() -> None:
     assert _banned("src/pudi") == set()
     excused = [_name(path) for path in MODULES if "noqa: TID251" in path.read_text(encoding="utf-8")]
-    assert excused == ["cli/mergers.py"]  # imports the merger that a user names
+    assert excused == ["cli/user_code.py"]  # imports the merger that a user names
 
 
 @pytest.mark.parametrize("module", ["engine/local/engine.py", "context/progress.py"])

@@ -156,6 +156,34 @@ def test_a_merger_of_the_users_own(
     assert found == [{"item": "a", "bid": 5}, {"item": "b", "bid": 9}]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["changes", "{path}", "--json"],
+        ["export", "{path}", "{path}-out"],
+        ["maintain", "{path}"],
+        ["forget", "{path}", "--where", "item = 'a'", "--yes"],
+        ["head", "{path}", "--json"],
+        ["run-pending", "{path}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_that_merges_takes_a_merger(
+    tmp_path: Path, call: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    (tmp_path / "merger_to_name.py").write_text(MERGER.format("0b8b6e6f-2a35-4d0c-a7b5-6a9d6c1c2f10"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    registered: list[object] = []
+    monkeypatch.setattr(pudi, "register_merger", registered.append)
+    made = pudi.create(tmp_path / "bids", pa.schema([("item", pa.string()), ("bid", pa.int64())]), record_key="item")
+    made.insert(pa.table({"item": ["a", "b"], "bid": [5, 5]}))
+    named = [word.format(path=made.path) for word in words]
+    code, said = call(named[0], *named[1:], "--merger", "merger_to_name:Highest")
+    assert code == 0, said
+    assert [type(each).__name__ for each in registered] == ["Highest"]
+
+
 def test_from_a_shell(services: Path) -> None:
     words = [sys.executable, "-m", "pudi.cli", "compact", str(services), *NO_METADATA]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

@@ -357,7 +357,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert run(app, ["forget", str(path), "--where", WHERE], input="n\n").exit_code == 1
     assert holding(path)
     saved = mine.savepoint().instant
-    kept = run(app, ["forget", str(path), "--where", WHERE, "--json"])
+    kept = run(app, ["forget", str(path), "--where", WHERE, "--yes", "--json"])
     assert kept.exit_code == 2
     assert json.loads(kept.stdout)["ok"] is False
     mine.delete_savepoint(saved)

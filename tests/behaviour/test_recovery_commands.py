@@ -36,7 +36,7 @@ def test_a_bad_batch_is_taken_back(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["restore", str(path), good], input="n\n")
     assert refused.exit_code == 1
     assert mine.timeline.commits[-1].requested == bad
-    done = json.loads(run("restore", path, good, "--json"))
+    done = json.loads(run("restore", path, good, "--yes", "--json"))
     assert done["rolled_back"] == [bad]
     assert [row["ts"] for row in mine.scan().to_arrow().to_pylist()] == [1]
     assert good in run("savepoint", path, "delete", good)
@@ -49,6 +49,11 @@ def test_a_bad_batch_is_taken_back(tmp_path: Path) -> None:
         (("restore", "{path}", "20200101000000000"), "no completed commit of that time"),
         (("rollback", "{path}", "20200101000000000"), "no completed commit of that time"),
         (("forget", "{path}", "--where", "nope = 1"), "nope"),
+        (("restore", "{path}", "{instant}", "--json"), "--json asks nothing: give --yes with it"),
+        (("rollback", "{path}", "{instant}", "--json"), "--json asks nothing: give --yes with it"),
+        (("upgrade", "{path}", "--to", "8", "--json"), "--json asks nothing: give --yes or --dry-run with it"),
+        (("forget", "{path}", "--where", "ts = 1", "--json"), "--json asks nothing: give --yes or --dry-run with it"),
+        (("repair", "{path}", "--json"), "--json asks nothing: give --yes or --dry-run with it"),
         (("restore", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
         (("rollback", "{path}", "{instant}", "-o", "nope"), "KEY=VALUE"),
         (("forget", "{path}", "--where", "ts = 1", "-o", "nope"), "KEY=VALUE"),

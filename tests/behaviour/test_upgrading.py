@@ -321,7 +321,7 @@ def test_the_command_shows_asks_and_does(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["upgrade", str(path)], input="n\n")
     assert refused.exit_code == 1
     assert version_of(path) == 6
-    done = CliRunner().invoke(app, ["upgrade", str(path), "--to", "9", "--json"])
+    done = CliRunner().invoke(app, ["upgrade", str(path), "--to", "9", "--yes", "--json"])
     assert json.loads(done.output)["done"] is True
     assert version_of(path) == 9
     again = CliRunner().invoke(app, ["upgrade", str(path)])

@@ -1,25 +1,19 @@
-"""Share what commands need: options of one meaning, the open table, questions, errors as a line, code that a user names.
-
-This is the one place where a name makes pudi import code, and the name comes from the command line alone.
-"""
+"""Share what all commands need: arguments of one meaning, the open table, questions, errors as a line."""
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
+
 import typer
 from rich.console import Console
+
 import pudi
+from pudi.cli.user_code import register
 from pudi.errors import PudiError
-import functools
-import importlib
-import sys
-import traceback
-from pathlib import Path
-from typing import Any
-from pudi.errors import InvalidArgumentError, PudiError
 
 _LEAST_WIDTH = 100
 """Columns that a report takes; on a narrower terminal it's wrapped rather than cut."""
@@ -42,12 +36,19 @@ Columns = Annotated[
     list[str] | None,
     typer.Option("--columns", "-c", help="Columns, with commas between them; more than once for more."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Where = Annotated[str | None, typer.Option(help="SQL predicate over the records.")]
+AsOf = Annotated[str | None, typer.Option("--as-of", help="The moment to read at: an instant or a time.")]
+MetaFields = Annotated[bool, typer.Option("--meta-fields", help="Hudi's own columns too.")]
+Rows = Annotated[int, typer.Option("--rows", "-n", min=0, help="How many rows at most.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")]
+PlanOnly = Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask; --json needs it where a command would ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-def opened(path: str, storage_option: list[str] | None) -> pudi.Table:
-    """The table of a command."""
+def opened(path: str, storage_option: list[str] | None, merger: str | None = None) -> pudi.Table:
+    """The table of a command; the merger of its records is registered before."""
+    register(merger)
     return pudi.Table(path, storage_options=pairs("--storage-option", storage_option) or None)
 
 
@@ -59,6 +60,11 @@ def plain(text: str) -> str:
 def say(text: str, *, err: bool = False) -> None:
     """Print a text that may hold names and values of tables: as `plain`, line by line."""
     typer.echo("\n".join(map(plain, text.split("\n"))), err=err)
+
+
+def say_json(what: object) -> None:
+    """Print a result, as text or as JSON."""
+    say(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
 def counted(count: int, noun: str) -> str:
@@ -84,6 +90,22 @@ def pairs(name: str, given: Sequence[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{name} {text!r}: give it as KEY=VALUE")
         found[key] = value
     return found
+
+
+def asks(*, yes: bool, as_json: bool, or_dry_run: bool = True) -> bool:
+    """Return whether a command asks a person before it changes a table for good.
+
+    Args:
+        yes: whether the answer is given by --yes.
+        as_json: whether the output is JSON, for a script, which nobody can answer for.
+        or_dry_run: whether the command has --dry-run too, for the error.
+
+    Raises:
+        BadParameter: it would have to ask, and the output is JSON.
+    """
+    if as_json and not yes:
+        raise typer.BadParameter(f"--json asks nothing: give --yes {'or --dry-run ' if or_dry_run else ''}with it")
+    return not yes
 
 
 def console(least: int = _LEAST_WIDTH) -> Console:
@@ -130,71 +152,3 @@ def spark_session(name: str) -> tuple[Any, Callable[[], None]]:
     active = SparkSession.getActiveSession()
     session = active or SparkSession.builder.appName(name).getOrCreate()
     return session, session.stop if active is None else lambda: None
-
-
-def _register(named: str) -> None:
-    """Register the merger `module:Class`; the working folder is searched too.
-
-    The arguments come from the command line only, never from a table or an option.
-
-    Raises:
-        InvalidArgumentError: it can't be imported, or made without arguments, or is no merger.
-    """
-    try:
-        merger: Any = _imported("--merger", named, what="Class")()
-    except PudiError:
-        raise
-    except Exception as error:  # any exception of the user's module
-        raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
-    if not isinstance(merger, pudi.RecordMerger):
-        raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")
-    pudi.register_merger(merger)
-
-
-def _imported(option: str, named: str, *, what: str = "function") -> Any:
-    """Import what the command line names as `module:name`; the working folder is searched too.
-
-    Only what stands on the command line comes here, never what a table or an option says.
-
-    Raises:
-        InvalidArgumentError: it can't be imported.
-    """
-    module, _, name = named.partition(":")
-    if not module or not name:
-        raise InvalidArgumentError(f"{option} {named!r}: give it as module:{what}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        return getattr(importlib.import_module(module), name)  # noqa: TID251
-    except PudiError:
-        raise
-    except Exception as error:  # any exception of the user's module
-        raise InvalidArgumentError(f"{option} {named!r} can't be made: {type(error).__name__}: {error}") from error
-
-
-def imported_transform(named: str) -> Any:
-    """Import the transform `module:function`; its exceptions become errors of one line, with their place in its code.
-
-    Raises:
-        InvalidArgumentError: it can't be imported; by the returned function: it failed.
-    """
-    function = _imported("--transform", named)
-    if not callable(function):
-        return function
-
-    @functools.wraps(function, updated=())
-    def run(records: Any) -> Any:
-        try:
-            return function(records)
-        except PudiError:
-            raise
-        except Exception as error:  # any exception of the user's function
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [each for each in frames[1:] if each.filename == frames[1].filename] or frames
-            raise InvalidArgumentError(
-                f"--transform {named!r} failed at {own[-1].filename}, line {own[-1].lineno}: "
-                f"{type(error).__name__}: {error}; nothing of the batch was written"
-            ) from error
-
-    return run

@@ -10,11 +10,15 @@ import typer
 
 import pudi
 from pudi.cli.common import (
+    AsOf,
     Columns,
     Json,
+    Merger,
+    MetaFields,
     Path,
     SourceOption,
     StorageOption,
+    Where,
     WriteOption,
     counted,
     errors,
@@ -68,9 +72,10 @@ def export(
     out: Annotated[str, typer.Argument(help="The folder to write to; it must be empty or not be there.")],
     format: Annotated[str, typer.Option("--format", "-f", help="parquet, orc, csv, json or arrow.")] = "parquet",
     columns: Columns = None,
-    where: Annotated[str | None, typer.Option(help="SQL predicate over the records.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="The moment to read at: an instant or a time.")] = None,
-    meta_fields: Annotated[bool, typer.Option("--meta-fields", help="Hudi's own columns too.")] = False,
+    where: Where = None,
+    as_of: AsOf = None,
+    meta_fields: MetaFields = False,
+    merger: Merger = None,
     storage_option: StorageOption = None,
     out_option: Annotated[
         list[str] | None, typer.Option(help="A setting of the other storage, where it differs, as KEY=VALUE.")
@@ -78,7 +83,8 @@ def export(
 ) -> None:
     """Write the rows of a table as plain files."""
     with errors():
-        scan = opened(path, storage_option).scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
+        table = opened(path, storage_option, merger)
+        scan = table.scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
         storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
         done = scan.to_files(out, format=format, storage_options=storage)
         say(f"wrote {counted(done.rows, 'row')} to {counted(done.files, 'file')}")

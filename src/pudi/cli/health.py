@@ -2,47 +2,42 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
+
 import typer
 from rich.console import Console
 from rich.table import Table as Report
 from rich.text import Text
-import pudi
+
 from pudi.cli.common import (
+    WRONG,
+    DryRun,
     Json,
-    Merger,
     Path,
     StorageOption,
     WriteOption,
     Yes,
+    asks,
     console,
     errors,
     opened,
     pairs,
     plain,
     say,
-    spark_session,
-    stopping_at_signals,
+    say_json,
 )
-from pudi.cli.mergers import register
 from pudi.cli.output import add
-from pudi.context.lazy import lazy_module
+
 if TYPE_CHECKING:
-    from pudi.table import keeper, verbs
     from pudi.table.diagnosis import ClusteringFacts, Diagnosis, SizeClass
     from pudi.table.repair import RepairPlan
-else:
-    keeper = lazy_module("pudi.table.keeper")
-    verbs = lazy_module("pudi.table.verbs")
-
 
 
 def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
     """Compare a table's metadata table with its files; exits with 2 if they differ."""
     with errors():
         found = opened(path, storage_option).check()
-        _say(found.to_json() if as_json else str(found))
+        say_json(found.to_json() if as_json else str(found))
         if not found.ok:
             raise typer.Exit(WRONG)
 
@@ -50,7 +45,7 @@ def check(path: Path, as_json: Json = False, storage_option: StorageOption = Non
 def repair(
     path: Path,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
@@ -60,18 +55,17 @@ def repair(
     Exits with 2 if a difference was not repaired.
     """
     with errors():
+        asking = not dry_run and asks(yes=yes, as_json=as_json)
         table = opened(path, storage_option)
 
         def confirm(plan: RepairPlan) -> bool:
             if not as_json:
                 say(str(plan))
-            return not dry_run and (yes or typer.confirm("repair this?"))
+            return not dry_run and (not asking or typer.confirm("repair this?"))
 
-        if as_json and not (yes or dry_run):
-            raise typer.BadParameter("--json asks nothing: give --yes or --dry-run with it")
         done = table.repair(confirm=confirm, options=pairs("--option", option))
         if as_json:
-            _say(done.to_json())
+            say_json(done.to_json())
         else:
             if done.plan.is_empty and not done.plan.found.ok:
                 say(str(done.plan))
@@ -88,15 +82,11 @@ def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storag
     with errors():
         found = opened(path, storage_option).doctor(options=pairs("--option", option))
         if as_json:
-            _say(found.to_json())
+            say_json(found.to_json())
         else:
             _show(found, console())
         if not found.ok:
             raise typer.Exit(WRONG)
-
-
-def _say(what: Any) -> None:
-    say(what if isinstance(what, str) else json.dumps(what, indent=2))
 
 
 def _show(found: Diagnosis, out: Console) -> None:

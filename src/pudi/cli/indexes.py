@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 from rich.table import Table as Report
-import pudi
-from pudi.cli.common import console
-from pudi.cli.output import add
-if TYPE_CHECKING:
-    from pudi.indexing.index_request import IndexInfo, IndexRequest
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-from pudi.cli.common import Merger, Path, StorageOption, WriteOption, console, errors, opened, pairs, say
-from pudi.cli.exchange import export, import_table, sync
-from pudi.cli.indexes import IndexVerb, run_index
-from pudi.cli.ingest import ingest
-from pudi.cli.maintenance import check, doctor, forget, maintain, repair, run_ttl, services
-from pudi.cli.mergers import register
-from pudi.cli.output import progress_bars
-from pudi.cli.overview import files, history, show
-from pudi.cli.recovery import restore, rollback, savepoint, upgrade
-from pudi.cli.rows import changes, head
-from pudi.context.lazy import lazy_module
-from pudi.version import __version__
-if TYPE_CHECKING:
-    from pudi import config
-    from pudi.indexing import index_request
-else:
-    config = lazy_module("pudi.config")
-    index_request = lazy_module("pudi.indexing.index_request")
 
+import pudi
+from pudi.cli.common import Path, PlanOnly, StorageOption, console, errors, opened, pairs
+from pudi.cli.output import add
+from pudi.context.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pudi.indexing import index_request
+    from pudi.indexing.index_request import IndexInfo, IndexRequest
+else:
+    index_request = lazy_module("pudi.indexing.index_request")
 
 
 class IndexVerb(str, Enum):
@@ -54,7 +40,7 @@ def index(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of a secondary or expression index.")] = None,
     expr: Annotated[str | None, typer.Option(help="Function of an expression index, such as from_unixtime.")] = None,
-    plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
+    plan_only: PlanOnly = False,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="A Hudi option, or a setting of the function, as KEY=VALUE."),

@@ -20,7 +20,7 @@ from pudi.cli.common import (
     split,
     stopping_at_signals,
 )
-from pudi.cli.mergers import imported_transform, register
+from pudi.cli.user_code import imported_transform, register
 from pudi.context.lazy import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 
@@ -92,8 +92,7 @@ def ingest(
     nothing is lost or taken in twice.
     """
     with errors():
-        if merger is not None:
-            register(merger)
+        register(merger)
         storage = pairs("--storage-option", storage_option) or None
         of_source = pairs("--source-option", source_option) or storage
         options = pairs("--option", option)

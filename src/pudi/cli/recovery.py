@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, Yes, counted, errors, opened, pairs, say
+from pudi.cli.common import (
+    DryRun,
+    Json,
+    Path,
+    StorageOption,
+    WriteOption,
+    Yes,
+    asks,
+    counted,
+    errors,
+    opened,
+    pairs,
+    say,
+)
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
 
 if TYPE_CHECKING:
-    from pudi.recovery import savepoints
+    from pudi.table import recovery
 else:
-    savepoints = lazy_module("pudi.recovery.savepoints")
+    recovery = lazy_module("pudi.table.recovery")
 
 
 class SavepointVerb(str, Enum):
@@ -74,10 +87,10 @@ def rollback(
 ) -> None:
     """Roll back the newest commit, or the pending plan of a clustering or log compaction; asks first."""
     with errors():
+        asking = asks(yes=yes, as_json=as_json, or_dry_run=False)
         table, options = opened(path, storage_option), pairs("--option", option)
-        if not (yes or as_json):
-            if instant not in {each.requested for each in table.timeline.pending}:
-                savepoints.commit_of(table._snapshot(), instant)
+        if asking:
+            recovery.check_rollback(table, instant)
             typer.confirm(f"Roll back {instant} of {path}? Its files are deleted.", abort=True)
         _report(table.rollback(instant, options=options), as_json)
 
@@ -94,9 +107,10 @@ def restore(
 ) -> None:
     """Restore a table to what it was when a commit completed; asks first."""
     with errors():
+        asking = to is not None and asks(yes=yes, as_json=as_json, or_dry_run=False)
         table, options = opened(path, storage_option), pairs("--option", option)
-        if to is not None and not (yes or as_json):
-            savepoints.commit_of(table._snapshot(), to)
+        if asking and to is not None:
+            recovery.check_restore(table, to)
             typer.confirm(f"Roll back all commits after {to} of {path}? Their files are deleted.", abort=True)
         _report(table.restore(to, options=options), as_json)
 
@@ -108,7 +122,7 @@ def _report(done: Any, as_json: bool) -> None:
 def upgrade(
     path: Path,
     to: Annotated[int, typer.Option(help="The version: 6, 8 or 9.")] = NEWEST_VERSION,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")] = False,
+    dry_run: DryRun = False,
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Go on although the version can't keep all that the table has.")
     ] = False,
@@ -119,13 +133,14 @@ def upgrade(
 ) -> None:
     """Bring a table to another version, upwards or downwards; shows the steps, and asks first."""
     with errors():
+        asking = not dry_run and asks(yes=yes, as_json=as_json)
         table = opened(path, storage_option)
         options = pairs("--option", option)
         found = table.upgrade(to, dry_run=True, options=options)
         if not as_json:
             say(str(found))
         if found.steps and not dry_run:
-            if not (yes or as_json):
+            if asking:
                 typer.confirm(f"Bring {path} to version {to}? No writer may run meanwhile.", abort=True)
             found = table.upgrade(to, accept_loss=accept_loss, options=options)
             if not as_json:

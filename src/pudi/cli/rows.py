@@ -15,8 +15,22 @@ from rich.cells import cell_len
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Columns, Json, Merger, Path, StorageOption, console, errors, opened, plain, split
-from pudi.cli.mergers import register
+from pudi.cli.common import (
+    AsOf,
+    Columns,
+    Json,
+    Merger,
+    MetaFields,
+    Path,
+    Rows,
+    StorageOption,
+    Where,
+    console,
+    errors,
+    opened,
+    plain,
+    split,
+)
 from pudi.context.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -34,10 +48,10 @@ _LONGEST = 40
 
 def head(
     path: Path,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="How many rows at most.")] = 10,
+    rows: Rows = 10,
     columns: Columns = None,
-    where: Annotated[str | None, typer.Option(help="SQL predicate over the records.")] = None,
-    as_of: Annotated[str | None, typer.Option("--as-of", help="The moment to read at: an instant or a time.")] = None,
+    where: Where = None,
+    as_of: AsOf = None,
     meta_fields: Annotated[
         bool, typer.Option("--meta-fields", help="Hudi's own columns too, if no columns are named.")
     ] = False,
@@ -47,9 +61,9 @@ def head(
 ) -> None:
     """Show some rows of a table, whichever are found first; reads no more files than it takes to find them."""
     with errors():
-        if merger is not None:
-            register(merger)
-        found = opened(path, storage_option).head(rows, split(columns), where, as_of=as_of, meta_fields=meta_fields)
+        found = opened(path, storage_option, merger).head(
+            rows, split(columns), where, as_of=as_of, meta_fields=meta_fields
+        )
         show_rows(found, as_json=as_json)
 
 
@@ -159,17 +173,18 @@ def changes(
     images: Annotated[
         str, typer.Option(help="With cdc, records before and after as texts (json) or as columns (struct).")
     ] = "json",
-    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="How many rows at most.")] = 10,
+    rows: Rows = 10,
     columns: Columns = None,
     where: Annotated[str | None, typer.Option(help="SQL predicate over the rows.")] = None,
-    meta_fields: Annotated[bool, typer.Option("--meta-fields", help="Hudi's own columns too.")] = False,
+    meta_fields: MetaFields = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say what would be read, and read nothing.")] = False,
+    merger: Merger = None,
     as_json: Json = False,
     storage_option: StorageOption = None,
 ) -> None:
     """Show what commits changed: records that they brought, or with --format cdc every insert, update and delete."""
     with errors():
-        found = opened(path, storage_option).changes(
+        found = opened(path, storage_option, merger).changes(
             since, until, columns=split(columns), where=where, format=format, meta_fields=meta_fields, images=images
         )
         if explain:

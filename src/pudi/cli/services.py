@@ -4,56 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
+
 import typer
 from rich.table import Table as Report
+
 import pudi
-from pudi.cli.common import Merger, Path, StorageOption, WriteOption, console, errors, opened, pairs, say
-from pudi.cli.exchange import export, import_table, sync
-from pudi.cli.indexes import IndexVerb, run_index
-from pudi.cli.ingest import ingest
-from pudi.cli.maintenance import check, doctor, forget, maintain, repair, run_ttl, services
-from pudi.cli.mergers import register
-from pudi.cli.output import progress_bars
-from pudi.cli.overview import files, history, show
-from pudi.cli.recovery import restore, rollback, savepoint, upgrade
-from pudi.cli.rows import changes, head
-from pudi.context.lazy import lazy_module
-from pudi.version import __version__
-if TYPE_CHECKING:
-    from pudi import config
-    from pudi.indexing import index_request
-else:
-    config = lazy_module("pudi.config")
-    index_request = lazy_module("pudi.indexing.index_request")
-import json
-from typing import TYPE_CHECKING, Annotated, Any
-from rich.console import Console
-from rich.text import Text
 from pudi.cli.common import (
+    WRONG,
+    DryRun,
     Json,
     Merger,
     Path,
+    PlanOnly,
     StorageOption,
     WriteOption,
     Yes,
+    asks,
     console,
     errors,
     opened,
     pairs,
-    plain,
     say,
+    say_json,
     spark_session,
     stopping_at_signals,
 )
-from pudi.cli.output import add
+from pudi.cli.user_code import register
+from pudi.context.lazy import lazy_module
+
 if TYPE_CHECKING:
+    from pudi import config
     from pudi.table import keeper, verbs
-    from pudi.table.diagnosis import ClusteringFacts, Diagnosis, SizeClass
-    from pudi.table.repair import RepairPlan
 else:
+    config = lazy_module("pudi.config")
     keeper = lazy_module("pudi.table.keeper")
     verbs = lazy_module("pudi.table.verbs")
-
 
 
 def compact(
@@ -68,7 +53,7 @@ def compact(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the written files back and compare them before the commit.")
     ] = False,
-    plan_only: Annotated[bool, typer.Option("--plan-only", help="Plan, for another process to run.")] = False,
+    plan_only: PlanOnly = False,
     run_only: Annotated[bool, typer.Option("--run-only", help="Run existing plans, plan nothing.")] = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
@@ -79,14 +64,12 @@ def compact(
             raise typer.BadParameter("--plan-only and --run-only exclude each other")
         if run_only and strategy is not None:
             raise typer.BadParameter("--strategy is for a new plan, and --run-only makes none")
-        if merger is not None:
-            register(merger)
         options = pairs("--option", option)
         if strategy is not None:
             options[config.CompactionOptions.strategy.key] = strategy
         if verify:
             options[config.CompactionOptions.verify.key] = "true"
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
         if plan_only:
             instant = table.schedule("log_compaction" if log else "compaction", options=options)
             typer.echo("nothing to compact" if instant is None else f"planned {instant}")
@@ -165,6 +148,7 @@ def forget(
     where: Annotated[str, typer.Option(help="SQL predicate over the records.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files with them, and change nothing.")] = False,
     yes: Yes = False,
+    merger: Merger = None,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
@@ -174,8 +158,9 @@ def forget(
     Exits with 2 if files still hold some, as those of savepoints do.
     """
     with errors():
-        table, options = opened(path, storage_option), pairs("--option", option)
-        if not (dry_run or yes or as_json):
+        asking = not dry_run and asks(yes=yes, as_json=as_json)
+        table, options = opened(path, storage_option, merger), pairs("--option", option)
+        if asking:
             table.scan(where=where)  # refuses a wrong predicate
             typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
         done = table.forget(where, dry_run=dry_run, options=options)
@@ -207,9 +192,7 @@ def run_pending(
 ) -> None:
     """Run the planned table services that no other process runs."""
     with errors():
-        if merger is not None:
-            register(merger)
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
         _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
@@ -234,7 +217,8 @@ def _report(results: Sequence[pudi.CommitResult], *, none: str = "nothing to com
 
 def maintain(
     path: Path,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done, and change nothing.")] = False,
+    dry_run: DryRun = False,
+    merger: Merger = None,
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
@@ -244,8 +228,8 @@ def maintain(
     Exits with 2 if a step failed.
     """
     with errors():
-        done = opened(path, storage_option).maintain(dry_run=dry_run, options=pairs("--option", option))
-        _say(done.to_json() if as_json else str(done))
+        done = opened(path, storage_option, merger).maintain(dry_run=dry_run, options=pairs("--option", option))
+        say_json(done.to_json() if as_json else str(done))
         if not done.ok:
             raise typer.Exit(WRONG)
 
@@ -269,8 +253,7 @@ def services(
     --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
     """
     with errors():
-        if merger is not None:
-            register(merger)
+        register(merger)
         options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
         session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
         kept = keeper.Keeper(

@@ -117,3 +117,31 @@ class RecoveryVerbs(VerbGroup):
         meta, resolved = self._for_call(options)
         wanted = to if to is None else text_given(to, "to", self._path)
         return restore_action.restore(meta, engine_of(None, spark), resolved, wanted)
+
+
+def check_rollback(table: RecoveryVerbs, instant: str) -> None:
+    """Refuse a rollback before anybody is asked about it.
+
+    Args:
+        table: the table.
+        instant: requested time of a commit, or of a pending plan.
+
+    Raises:
+        NotFoundError: there is neither on the active timeline.
+    """
+    snapshot = table._snapshot()
+    if instant not in {each.requested for each in snapshot.timeline.pending}:
+        savepoints.commit_of(snapshot, instant)
+
+
+def check_restore(table: RecoveryVerbs, to: str) -> None:
+    """Refuse a restore before anybody is asked about it.
+
+    Args:
+        table: the table.
+        to: requested time of the commit.
+
+    Raises:
+        NotFoundError: there is no such commit on the active timeline.
+    """
+    savepoints.commit_of(table._snapshot(), to)
