@@ -44,9 +44,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """Reads the table's changes."""
-        from pudi.spark.datasource import stream_reading  # noqa: PLC0415 - see above
+        from pudi.spark.datasource import reading  # noqa: PLC0415 - see above
 
-        return stream_reading.stream_reader_of(self.options, schema)
+        return reading.stream_reader_of(self.options, schema)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         """Writes a query's batches to the table."""

@@ -10,8 +10,7 @@ import pytest
 
 import pudi
 from pudi.errors import ConflictError, CorruptError, TableNotFoundError
-from pudi.spark.streaming.progress import CHECKPOINT_KEY
-from pudi.spark.streaming.sink import BatchWriter, make_writer
+from pudi.spark.streaming.sink import CHECKPOINT_KEY, BatchWriter, make_writer
 
 IDENTIFIER = "hoodie.datasource.write.streaming.checkpoint.identifier"
 INSERT = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.operation": "insert"}

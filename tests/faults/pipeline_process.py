@@ -15,9 +15,8 @@ import pyarrow as pa
 
 import pudi
 from pudi.scan.change_feed import ChangeFeed
-from pudi.spark.streaming.progress import query_of
 from pudi.spark.streaming.runner import ChangeStream, stream_changes
-from pudi.spark.streaming.sink import make_writer
+from pudi.spark.streaming.sink import make_writer, query_of
 
 ROWS = pa.schema([("id", pa.int64()), ("team", pa.string()), ("points", pa.int64())])
 TOTALS = pa.schema([("team", pa.string()), ("points", pa.int64()), ("players", pa.int64())])

@@ -10,7 +10,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
-from pudi.spark.streaming.progress import CHECKPOINT_KEY, QUERY_KEY
+from pudi.spark.streaming.sink import CHECKPOINT_KEY, QUERY_KEY
 from support.hudi import SMALL
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]

@@ -1,17 +1,31 @@
-"""`pudi.spark.write`: Spark's DataFrameWriter for Hudi tables, without Hudi's JAR."""
+"""Spark's DataFrameWriter and DataStreamWriter for Hudi tables, without Hudi's JAR.
+
+`pudi.spark.write` writes a frame, `pudi.spark.stream_writer` starts a query that writes its batches.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pudi.client import CommitResult
-from pudi.config import TableConfig
+from pudi.config import TableConfig, WriteOptions, resolve
 from pudi.config.arguments import names_given, path_given, text_given
 from pudi.config.option import given_text
-from pudi.errors import InvalidArgumentError
+from pudi.engine import is_spark_frame
+from pudi.engine.spark.session import check_session
+from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
+from pudi.format import MaxBytes
+from pudi.plan import Operation
 from pudi.spark.job import FORMATS, SaveMode, WriteJob
+from pudi.spark.streaming.sink import BatchWriter, is_connect, make_writer
+from pudi.storage import open_storage
+
+_CHECKPOINT = "checkpointLocation"
+_CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
 
 
 class FrameWriter:
@@ -103,3 +117,176 @@ def write(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> Fr
         storage_options: credentials and settings of the storage.
     """
     return FrameWriter(frame, storage_options)
+
+
+class StreamWriter:
+    """Collects what a streaming query writes and how; `start` starts it. Mirrors Spark's `DataStreamWriter`.
+
+    Args:
+        frame: a streaming DataFrame, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+
+    def __init__(self, frame: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        self._frame = frame
+        self._storage_options = storage_options
+        self._options: dict[str, str] = {}
+        self._mode = "append"
+        self._name: str | None = None
+        self._trigger: dict[str, Any] = {}
+        self._partition_by: tuple[str, ...] = ()
+
+    def format(self, source: str) -> StreamWriter:
+        """Tolerated, so that a Hudi job's line works: `hudi`.
+
+        Raises:
+            InvalidArgumentError: another format.
+        """
+        if text_given(source, "format") not in FORMATS:
+            raise InvalidArgumentError(f"format {source!r}: pudi.spark.stream_writer writes Hudi tables only")
+        return self
+
+    def option(self, key: str, value: str | bool | int | float) -> StreamWriter:
+        """Set a Hudi option, `path` or `checkpointLocation`; `start` refuses unknown keys."""
+        self._options[key] = given_text(key, value)
+        return self
+
+    def options(self, **options: str | bool | int | float) -> StreamWriter:
+        """Set several options: `.options(**hudi_options)`."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, mode: str) -> StreamWriter:  # noqa: N802 - Spark's name
+        """`append` (the default), `update`, or `complete`, for which the operation must be `insert_overwrite_table`."""
+        wanted = text_given(mode, "output mode").lower()
+        if wanted not in {"append", "update", "complete"}:
+            raise InvalidArgumentError(f"output mode {mode!r}: it is append, update or complete")
+        self._mode = wanted
+        return self
+
+    def queryName(self, name: str) -> StreamWriter:  # noqa: N802 - Spark's name
+        """Name the query."""
+        self._name = name
+        return self
+
+    def trigger(self, **trigger: Any) -> StreamWriter:
+        """When batches run: `processingTime="10 seconds"` or `availableNow=True`.
+
+        Raises:
+            NotSupportedError: continuous processing or real-time mode.
+        """
+        refused = sorted(set(trigger) & {"continuous", "realTime"})
+        if refused:
+            raise NotSupportedError(
+                f"trigger {refused[0]}: a Hudi commit is a batch; use processingTime or availableNow"
+            )
+        self._trigger = trigger
+        return self
+
+    def partitionBy(self, *columns: str | Sequence[str]) -> StreamWriter:  # noqa: N802 - Spark's name
+        """Partition columns of a table that doesn't exist yet, or a list, where the options don't name them."""
+        self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
+        return self
+
+    def start(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Start the query.
+
+        Each batch becomes one commit, as of `pudi.spark.batch_writer`.
+
+        Args:
+            path: the table's root; option `path` where None.
+
+        Returns:
+            Spark's `StreamingQuery`.
+
+        Raises:
+            InvalidArgumentError: an option is wrong, or path or checkpoint are missing.
+            SchemaError: a new table lacks a column that the options name.
+            NotSupportedError: an option asks for what this release lacks.
+        """
+        if not is_spark_frame(self._frame):
+            raise InvalidArgumentError(f"stream_writer takes a streaming DataFrame, not a {type(self._frame).__name__}")
+        check_session(self._frame.sparkSession)
+        if not self._frame.isStreaming:
+            raise InvalidArgumentError("stream_writer takes a streaming DataFrame: use pudi.spark.write(df)")
+        options = dict(self._options)
+        target = options.pop("path", None) if path is None else path_given(path)
+        checkpoint = options.pop(_CHECKPOINT, None)
+        if not target:
+            raise InvalidArgumentError("start needs a path")
+        conf = self._frame.sparkSession.conf.get(_CHECKPOINT_CONF, None)
+        if checkpoint is None and (conf is None or is_connect(self._frame)):
+            raise InvalidArgumentError(
+                f"start needs the option {_CHECKPOINT}: without the checkpoint a restarted query doesn't know what it "
+                "has written",
+                table=target,
+            )
+        if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):
+            options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
+        writer = make_writer(target, options, self._storage_options)
+        self._check_mode(options, target)
+        writer.job.check_columns(self._frame.columns)
+        return self._started(writer, checkpoint)
+
+    def _check_mode(self, options: Mapping[str, str], table: str) -> None:
+        replaces = resolve(options)[WriteOptions.operation].upper() == Operation.INSERT_OVERWRITE_TABLE.value
+        if self._mode == "complete" and not replaces:
+            raise NotSupportedError(
+                f"output mode complete gives all rows with each batch: set {WriteOptions.operation} to "
+                "insert_overwrite_table, or use mode update and upsert",
+                table=table,
+            )
+
+    def _started(self, writer: BatchWriter, checkpoint: str | None) -> Any:
+        function: Callable[[Any, int], object] = writer
+        if checkpoint is not None and writer.query is None and is_connect(self._frame):
+            function = _OfCheckpoint(writer, checkpoint, self._storage_options)
+        stream = self._frame.writeStream.outputMode(self._mode).foreachBatch(function)
+        if checkpoint is not None:
+            stream = stream.option(_CHECKPOINT, checkpoint)
+        if self._name is not None:
+            stream = stream.queryName(self._name)
+        if self._trigger:
+            stream = stream.trigger(**self._trigger)
+        return stream.start()
+
+
+class _OfCheckpoint:
+    """Writes batches of the query that a checkpoint belongs to: its id is in file `metadata` of the checkpoint.
+
+    Args:
+        writer: writes a batch.
+        checkpoint: location of the checkpoint.
+        storage_options: credentials and settings of its storage.
+    """
+
+    def __init__(self, writer: BatchWriter, checkpoint: str, storage_options: Mapping[str, str] | None) -> None:
+        self._writer = writer
+        self._checkpoint = checkpoint
+        self._storage_options = storage_options
+
+    def __call__(self, frame: Any, batch_id: int) -> CommitResult | None:
+        if self._writer.query is None:
+            self._writer = replace(self._writer, query=self._id())
+        return self._writer(frame, batch_id)
+
+    def _id(self) -> str:
+        """The query's id, as Spark keeps it (StreamMetadata)."""
+        content = open_storage(self._checkpoint, self._storage_options).read("metadata", MaxBytes.NOTE)
+        try:
+            return str(json.loads(content)["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptError("Spark's checkpoint has no query id", path=f"{self._checkpoint}/metadata") from error
+
+
+def stream_writer(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> StreamWriter:
+    """Begin to write a streaming DataFrame to a Hudi table, on Spark 3.5 and 4.
+
+    `pudi.spark.stream_writer(df).options(**hudi).option("checkpointLocation", folder).start(path)`.
+
+    Args:
+        frame: a streaming DataFrame, classic or Connect.
+        storage_options: credentials and settings of the storage.
+    """
+    return StreamWriter(frame, storage_options)

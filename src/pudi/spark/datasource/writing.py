@@ -25,8 +25,7 @@ from pudi.schema import spark_struct_to_arrow
 from pudi.spark.datasource.catalog import options_of
 from pudi.spark.job import WriteJob
 from pudi.spark.read_request import ReadRequest
-from pudi.spark.streaming.progress import query_of_task
-from pudi.spark.streaming.sink import make_writer
+from pudi.spark.streaming.sink import make_writer, query_of_task
 from pudi.storage import delete_folder, open_storage
 
 _CHECKPOINT = "checkpointlocation"

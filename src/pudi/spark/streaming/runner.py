@@ -20,7 +20,7 @@ from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFo
 from pudi.format import MaxBytes
 from pudi.scan.change_batches import BatchLimits, ChangeBatch, newest_offset, next_batch, refuse_other_history
 from pudi.spark.streaming.batches import ChangesRequest, start_offset
-from pudi.spark.streaming.progress import of_stream
+from pudi.spark.streaming.sink import of_stream
 from pudi.storage import canonical_root, open_storage
 from pudi.table import Table
 
