@@ -24,6 +24,7 @@ from pudi.record import matching_paths
 from pudi.schema import RECORD_KEY, normalise, spark_struct_to_arrow, without_meta_fields
 from pudi.storage import canonical_root, delete_folder, open_storage
 from pudi.table import Table, create
+from pudi.table.base import client_of
 from pudi.table.create import check_engine, first_write
 from pudi.writes.prerequisites import check_services_around
 
@@ -160,7 +161,7 @@ class WriteJob:
             check_engine(frame, self.path)
         if replaces:
             if table is not None:
-                check_services_around(table._meta, resolved)
+                check_services_around(client_of(table), resolved)
             self._clear(frame)
             table = None
         if table is None:

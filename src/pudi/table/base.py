@@ -107,3 +107,8 @@ class VerbGroup:
         """Return a call that writes, as a value; arguments as of `WriteRequest`."""
         meta, resolved = self._for_write(options)
         return write_recipe.WriteRequest(meta, engine, resolved, dict(extra_metadata or {}), since, progress)
+
+
+def client_of(table: VerbGroup) -> MetaClient:
+    """Return the client that a table is open with: for packages above the verbs that need what `Table` doesn't show."""
+    return table._meta

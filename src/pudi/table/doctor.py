@@ -33,24 +33,26 @@ from pudi.table.diagnosis import (
     Overlap,
     SizeClass,
 )
-from pudi.table.service_health import (
-    advice_on_plans,
-    advice_on_services,
-    failing_services,
-    service_backlog,
-    service_targets,
-)
 from pudi.upgrade.upgrade_intent import read_intent
 
 if TYPE_CHECKING:
     from pudi.sync import compare
 else:
     compare = lazy_module("pudi.sync.compare")
+from contextlib import suppress
+from datetime import datetime, timezone
+
+from pudi.engine.local import LocalEngine
+from pudi.errors import PudiError
+from pudi.services import registry
+from pudi.services.failures import failures, plans_aside
+from pudi.services.target import ServiceTarget
+from pudi.table.diagnosis import FailingService, ServiceBacklog
+from pudi.upgrade.maintenance import METADATA_TABLE, TABLE
 
 _MIB = 1 << 20
 _EDGES = (1, 8, 32, 100, 250, 1024)
 """Sizes in MiB at which the classes of the histogram end."""
-
 _BY_WRITERS = "not said: the options of its writers"
 _MANY_LOGS, _MANY_FILES = 10, 20
 """Log files of one file group from which on reads suffer; small files of a partition that are worth a word."""
@@ -77,8 +79,8 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
     pending = tuple(pending_instants(snapshot))
-    targets = service_targets(meta, options)
-    backlog, unknown = service_backlog(targets)
+    targets = _service_targets(meta, options)
+    backlog, unknown = _service_backlog(targets)
     found = Diagnosis(
         path=snapshot.table,
         facts=_facts(snapshot),
@@ -90,7 +92,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
         finished=tuple(finished_writes(snapshot)),
         backlog=backlog,
-        failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
+        failing=tuple(chain.from_iterable(_failing_services(each) for each in targets)),
         clustering=_clustering(snapshot, slices),
         problem=problem,
         upgrade=_upgrade(meta),
@@ -98,7 +100,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         if SyncOptions(options.given).is_on
         else (),
     )
-    return found.advised((*_advice(found), *unknown, *advice_on_plans(snapshot)))
+    return found.advised((*_advice(found), *unknown, *_advice_on_plans(snapshot)))
 
 
 def _upgrade(meta: MetaClient) -> str:
@@ -223,6 +225,53 @@ def _metadata(snapshot: TableSnapshot) -> MetadataFacts | None:
     return MetadataFacts("", len(deltas), len(own.instants))
 
 
+def _service_targets(meta: MetaClient, options: Options) -> list[ServiceTarget]:
+    """Return the table and, if it can be opened, its metadata table, as services work on them.
+
+    Args:
+        meta: the table.
+        options: the user's: what is due.
+    """
+    engine = LocalEngine()  # runs nothing here
+    targets = [ServiceTarget.of_table(meta, engine, options)]
+    if meta.config.metadata_partitions:
+        with suppress(PudiError):  # doctor tells it of the metadata table
+            targets.append(ServiceTarget.of_metadata_table(meta, engine, options))
+    return targets
+
+
+def _service_backlog(targets: Sequence[ServiceTarget]) -> tuple[tuple[ServiceBacklog, ...], tuple[Advice, ...]]:
+    """Return what waits for services, and advice where that is unknown."""
+    found, unknown = [], []
+    for target in targets:
+        on = _named(target)
+        for service in registry.SERVICES:
+            try:
+                need = service.need(target.load())
+            except PudiError as error:
+                text = f"whether the {on} needs the {service.name} is unknown: {error}"
+                unknown.append(Advice(Level.WARNING, text))
+                continue
+            if need is not None and need.backlog:
+                found.append(ServiceBacklog(service.name, on, need.backlog, need.blocked_by, need.reason))
+    return tuple(found), tuple(unknown)
+
+
+def _failing_services(target: ServiceTarget) -> Iterator[FailingService]:
+    """Return the services of a table that failed at their last attempt."""
+    for each in failures(target.meta.storage).values():
+        since, until = _iso(each.since_ms), _iso(each.rests_until_ms)
+        yield FailingService(each.service, _named(target), each.error, each.times, since, until)
+
+
+def _named(target: ServiceTarget) -> str:
+    return METADATA_TABLE if target.is_metadata else TABLE
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, timezone.utc).isoformat()
+
+
 def _advice(found: Diagnosis) -> Iterator[Advice]:
     """Return the advice, the most pressing first."""
     if found.problem:
@@ -257,7 +306,7 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
             f"{future.newest} is past, reads as of a time or since a time miss commits: give them "
             "instants instead of times, and correct that writer's clock",
         )
-    yield from advice_on_services(found)
+    yield from _advice_on_services(found)
     for state in found.catalogs:
         said = state.problem or "; ".join(state.differences)
         if said:
@@ -289,6 +338,30 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
     for access in found.access:
         if access.who.startswith("pudi ") and not access.writes:
             yield Advice(Level.WARNING, f"pudi can't write this table: {access.why}")
+
+
+def _advice_on_plans(snapshot: TableSnapshot) -> Iterator[Advice]:
+    """Return what to do about plans that were set aside after failures."""
+    for plan in plans_aside(snapshot.meta.storage, snapshot.timeline):
+        yield Advice(Level.WARNING, str(plan))
+
+
+def _advice_on_services(found: Diagnosis) -> Iterator[Advice]:
+    """Return what to do about services that fail, and about those that an instant blocks."""
+    for each in found.failing:
+        times = "once" if each.times == 1 else f"{each.times} times in a row"
+        yield Advice(
+            Level.WARNING,
+            f"the {each.service} of the {each.on} failed {times} since {each.since}, and is passed over until "
+            f"{each.next_attempt}; to try it before, run it by its own command. The error: {each.error}",
+        )
+    for waits in found.backlog:
+        if waits.blocked_by:
+            yield Advice(
+                Level.HINT,
+                f"{waits.commits} commits wait for the {waits.service} of the {waits.on}, blocked by "
+                f"{waits.blocked_by}: {waits.reason}",
+            )
 
 
 def _advice_on_files(found: Diagnosis) -> Iterator[Advice]:
