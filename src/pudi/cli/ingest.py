@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path as LocalPath
 from typing import TYPE_CHECKING, Annotated
@@ -104,7 +104,9 @@ def ingest(
             steps.append(package.sql_transform(_text("--sql", sql)))
         session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
         job = package.Ingestion(
-            _source(source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source, deletes),
+            _SourceArguments(
+                source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source, deletes
+            ).source(),
             target,
             op,
             record_key=split(record_key),
@@ -125,26 +127,42 @@ def ingest(
         end()
 
 
-def _source(
-    kind: SourceKind,
-    path: str,
-    limit: int | None,
-    kafka: dict[str, str],
-    registry: dict[str, str],
-    storage: dict[str, str] | None,
-    deletes: bool,
-) -> package.Source:
-    for name, given in (("--kafka", kafka), ("--registry", registry)):
-        if given and kind is not SourceKind.KAFKA:
-            raise InvalidArgumentError(f"{name} is a setting of --source kafka, and this is --source {kind.value}")
-    if kind is SourceKind.KAFKA:
-        values = package.RegistryValues(registry) if registry else None
-        topic = package.KafkaSource(path, kafka, values=values)
-        return topic if limit is None else replace(topic, max_events=limit)
-    if kind is SourceKind.TABLE:
-        return package.TableSource(path, limit, storage, deletes)
-    files = package.FileSource(path, kind.value, storage_options=storage)
-    return files if limit is None else replace(files, max_bytes=limit)
+@dataclass(frozen=True, slots=True)
+class _SourceArguments:
+    """What the command line says of the source.
+
+    Attributes:
+        kind: its kind.
+        path: its folder, table or topic.
+        limit: what a batch takes at most, in the source's unit; None for the source's own limit.
+        kafka: settings of the Kafka client.
+        registry: settings of a registry of Avro schemas.
+        storage: settings of its storage; None for none.
+        deletes: whether deletes of another table are taken in.
+    """
+
+    kind: SourceKind
+    path: str
+    limit: int | None
+    kafka: dict[str, str]
+    registry: dict[str, str]
+    storage: dict[str, str] | None
+    deletes: bool
+
+    def source(self) -> package.Source:
+        """Return the source."""
+        kind, limit = self.kind, self.limit
+        for name, given in (("--kafka", self.kafka), ("--registry", self.registry)):
+            if given and kind is not SourceKind.KAFKA:
+                raise InvalidArgumentError(f"{name} is a setting of --source kafka, and this is --source {kind.value}")
+        if kind is SourceKind.KAFKA:
+            values = package.RegistryValues(self.registry) if self.registry else None
+            topic = package.KafkaSource(self.path, self.kafka, values=values)
+            return topic if limit is None else replace(topic, max_events=limit)
+        if kind is SourceKind.TABLE:
+            return package.TableSource(self.path, limit, self.storage, self.deletes)
+        files = package.FileSource(self.path, kind.value, storage_options=self.storage)
+        return files if limit is None else replace(files, max_bytes=limit)
 
 
 def _schema(path: str) -> pa.Schema:

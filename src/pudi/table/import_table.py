@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -102,21 +102,15 @@ def import_table(
     values = {path: folder_values(path) for path, _ in found}
     folders = check_same_columns(values.items(), files.root)
     seen = _look(files, found)
-    schema = _columns(files.root, seen, values, folders, names_given(record_key, "record_key"))
+    key_names = names_given(record_key, "record_key")
+    schema = _columns(files.root, seen, values, folders, key_names)
     partitions = names_given(partition_by, "partition_by") if partition_by is not None else folders
     given = map_given(options, "options")
     if folders and set(partitions) == set(folders):
         given.setdefault(TableConfig.hive_style.key, "true")
-    settings: dict[str, Any] = {
-        "record_key": record_key,
-        "partition_by": partitions,
-        "ordering": ordering,
-        "table_type": table_type,
-        "name": name,
-        "options": given,
-        "storage_options": storage_options,
-    }
-    with _table(root, schema, settings) as table:
+    ordered = names_given(ordering, "ordering")
+    wanted = _NewTable(key_names, partitions, ordered, table_type, name, given, storage_options)
+    with _table(root, schema, wanted) as table:
         keys = table._meta.keys
         whole = ImportSource(files, table.schema, keys)
         sources = []
@@ -249,14 +243,31 @@ def _partition(keys: KeyGenerator, source: ImportSource, file: SourceFile, own: 
     return str(keys.partition_paths(one)[0].as_py())
 
 
+@dataclass(frozen=True, slots=True)
+class _NewTable:
+    """Settings of the table that an import makes; see `create`."""
+
+    record_key: tuple[str, ...]
+    partition_by: Sequence[str]
+    ordering: tuple[str, ...]
+    table_type: str
+    name: str | None
+    options: Mapping[str, str]
+    storage_options: Mapping[str, str] | None
+
+    def create(self, root: str, schema: pa.Schema) -> Table:
+        """Create it."""
+        return create(root, schema, **{each.name: getattr(self, each.name) for each in fields(self)})
+
+
 @contextmanager
-def _table(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Iterator[Table]:
+def _table(root: str, schema: pa.Schema, wanted: _NewTable) -> Iterator[Table]:
     """Yield the target without commits; one that is made here is taken away if the import is refused."""
     made = True
     try:
-        table = create(root, schema, **settings)
+        table = wanted.create(root, schema)
     except TableExistsError:
-        table, made = _taken_up(root, schema, settings), False
+        table, made = _taken_up(root, schema, wanted), False
     try:
         yield table
     except PudiError as error:
@@ -266,24 +277,23 @@ def _table(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Iterato
         raise
 
 
-def _taken_up(root: str, schema: pa.Schema, settings: Mapping[str, Any]) -> Table:
+def _taken_up(root: str, schema: pa.Schema, wanted: _NewTable) -> Table:
     """Return the table that an interrupted import left.
 
     Raises:
         TableExistsError: it has commits, or other settings.
     """
-    table = Table(root, settings["options"], settings["storage_options"])
+    table = Table(root, wanted.options, wanted.storage_options)
     if table.timeline.commits:
         raise TableExistsError("there is a table already, and it has commits: choose another target", table=root)
-    wanted = {name: names_given(settings[name], name) for name in ("record_key", "partition_by", "ordering")}
     config = table.config
     same = {
-        "record_key": wanted["record_key"] == tuple(config.record_key_fields),
-        "partition_by": config.has_partitioning(wanted["partition_by"]),
-        "ordering": wanted["ordering"] == tuple(config.ordering_fields),
+        "record_key": wanted.record_key == tuple(config.record_key_fields),
+        "partition_by": config.has_partitioning(tuple(wanted.partition_by)),
+        "ordering": wanted.ordering == tuple(config.ordering_fields),
     }
-    differs = [name for name in wanted if not same[name]]
-    if differs or table.schema != schema or config.table_type != TABLE_TYPES[settings["table_type"]]:
+    differs = [name for name, is_same in same.items() if not is_same]
+    if differs or table.schema != schema or config.table_type != TABLE_TYPES[wanted.table_type]:
         what = differs[0] if differs else "its columns or its type"
         raise TableExistsError(
             f"there is a table without commits already, of other settings ({what}): choose another target, or delete "

@@ -164,19 +164,30 @@ class Keeper:
             turn.table, turn.failed = None, turn.failed + 1
             rest = min(max(rest, _LOOK_S) * 2 ** min(turn.failed, 16), max(rest, _LONGEST_REST_S))
             text = f"{type(error).__name__}: {error}" if isinstance(error, PudiError) else cause_text(error)
-            self._tell(turn.path, "maintain", TABLE, Outcome.FAILED, text, None, clock.monotonic() - began)
+            self._tell(
+                turn.path, MaintenanceStep("maintain", TABLE, Outcome.FAILED, text, None, clock.monotonic() - began)
+            )
         turn.due = clock.monotonic() + rest
 
     def _tell_step(self, path: str, step: MaintenanceStep) -> None:
         if step.outcome in {Outcome.DONE, Outcome.FAILED}:
-            self._tell(path, step.name, step.on, step.outcome, step.reason, step.instant, step.seconds)
+            self._tell(path, step)
         else:
             _log.info("table %s: %s", path, step)
 
-    def _tell(
-        self, path: str, action: str, on: str, outcome: Outcome, reason: str, instant: str | None, seconds: float
-    ) -> None:
+    def _tell(self, path: str, step: MaintenanceStep) -> None:
         now = datetime.fromtimestamp(self.context.clock.now_ms() / 1000, timezone.utc).isoformat()
         with self._guard:
-            self._whole = self._whole and outcome is not Outcome.FAILED
-            self.report(ServiceAction(now, path, action, on, outcome.value, reason, instant, round(seconds, 3)))
+            self._whole = self._whole and step.outcome is not Outcome.FAILED
+            self.report(
+                ServiceAction(
+                    time=now,
+                    table=path,
+                    action=step.name,
+                    on=step.on,
+                    outcome=step.outcome.value,
+                    reason=step.reason,
+                    instant=step.instant,
+                    seconds=round(step.seconds, 3),
+                )
+            )

@@ -27,8 +27,8 @@ from pudi.table import Table
 
 def update(session: Session, statement: Update) -> Any:
     """Run UPDATE."""
-    table = session.changeable(statement.table)
-    alias = statement.alias or statement.table.parts[-1]
+    rows = _Rows.of(session, statement)
+    table, alias = rows.table, rows.alias
     values: dict[str, Text] = {}
     for name, value in statement.values:
         column = _column(session, table, name, value, alias)
@@ -49,41 +49,63 @@ def update(session: Session, statement: Update) -> Any:
         name: shared_value(session.host, value.text, alias, schema, table.schema.field(name))
         for name, value in values.items()
     }
-    where = _shared(session, statement.where, alias, schema)
-    at = (statement.where or statement.table).at
+    where = _shared(session, rows, schema)
     if where is not None and all(value is not None for value in shared.values()):
-        with session.at(at):
+        with session.at(rows.at):
             condition = None if statement.where is None else where
             return session.changed(table.update(shared, condition, spark=session.host.spark))
-    _check_columns(session, table, statement.where)
-    fields = [*stored_key(table), *table.schema]
-    found = compute(session, table, alias, fields, values, statement.where, at)
+    _check_columns(session, rows)
+    found = _compute(session, rows, [*_stored_key(table), *table.schema], values)
     return session.changed(table.upsert(found.rows, if_unchanged_since=found.instant))
 
 
 def delete(session: Session, statement: Delete) -> Any:
     """Run DELETE FROM; without a condition it deletes all records."""
-    table = session.changeable(statement.table)
-    alias = statement.alias or statement.table.parts[-1]
-    at = (statement.where or statement.table).at
-    where = _shared(session, statement.where, alias, with_meta_fields(table.schema))
+    rows = _Rows.of(session, statement)
+    table = rows.table
+    where = _shared(session, rows, with_meta_fields(table.schema))
     if where is not None:
-        with session.at(at):
+        with session.at(rows.at):
             return session.changed(table.delete(where=where, spark=session.host.spark))
-    _check_columns(session, table, statement.where)
+    _check_columns(session, rows)
     names = dict.fromkeys((*table.config.record_key_fields, *table.config.partition_fields))
-    fields = [*stored_key(table), *(table.schema.field(name) for name in names)]
-    found = compute(session, table, alias, fields, {}, statement.where, at)
+    fields = [*_stored_key(table), *(table.schema.field(name) for name in names)]
+    found = _compute(session, rows, fields, {})
     return session.changed(table.delete(found.rows, if_unchanged_since=found.instant))
 
 
-def _shared(session: Session, where: Text | None, alias: str, schema: pa.Schema) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows that a statement changes.
+
+    Attributes:
+        table: their table.
+        alias: what the statement calls it.
+        where: the condition; None for all rows.
+        at: a place of the statement, for errors.
+    """
+
+    table: Table
+    alias: str
+    where: Text | None
+    at: int
+
+    @classmethod
+    def of(cls, session: Session, statement: Update | Delete) -> _Rows:
+        """Return those of a statement; raises as `Session.changeable`."""
+        table = session.changeable(statement.table)
+        at = (statement.where or statement.table).at
+        return cls(table, statement.alias or statement.table.parts[-1], statement.where, at)
+
+
+def _shared(session: Session, rows: _Rows, schema: pa.Schema) -> str | None:
     """The condition in the language of `where`, TRUE for all rows; None if the engine must compute it."""
-    return "TRUE" if where is None else shared_condition(session.host, where.text, alias, schema)
+    return "TRUE" if rows.where is None else shared_condition(session.host, rows.where.text, rows.alias, schema)
 
 
-def _check_columns(session: Session, table: Table, where: Text | None) -> None:
+def _check_columns(session: Session, rows: _Rows) -> None:
     """See that a condition that pudi can read names columns of the table; engines don't say where they miss one."""
+    where = rows.where
     if where is None or is_read_differently(where.text):
         return
     try:
@@ -93,7 +115,7 @@ def _check_columns(session: Session, table: Table, where: Text | None) -> None:
     with session.at(where):
         for column in leaf_columns(expr):
             if len(column.path) == 1:
-                find_column(column.path, with_meta_fields(table.schema))
+                find_column(column.path, with_meta_fields(rows.table.schema))
 
 
 def _column(session: Session, table: Table, name: str, value: Text, alias: str) -> str:
@@ -114,12 +136,12 @@ def _column(session: Session, table: Table, name: str, value: Text, alias: str) 
     return known
 
 
-TARGET = "__changed"
+_TARGET = "__changed"
 """The name by which a query finds the table that a statement changes, at one instant."""
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
+class _Computed:
     """Rows that the engine has computed.
 
     Attributes:
@@ -131,47 +153,35 @@ class Computed:
     instant: str
 
 
-def compute(
-    session: Session,
-    table: Table,
-    alias: str,
-    fields: Sequence[pa.Field],
-    values: Mapping[str, Text],
-    where: Text | None,
-    at: int,
-) -> Computed:
+def _compute(session: Session, rows: _Rows, fields: Sequence[pa.Field], values: Mapping[str, Text]) -> _Computed:
     """Let the engine find the rows of a table that match a condition, and compute new values of their columns.
 
     Files that can't match aren't read, as in a query.
 
     Args:
         session: the statement's.
-        table: the table.
-        alias: what the statement calls it.
+        rows: the rows.
         fields: the columns of the rows that come back.
         values: expressions by column; a column without one keeps its value.
-        where: the condition, with subqueries if the engine has them; None for all rows.
-        at: a place of the statement, for errors.
 
     Raises:
         InvalidArgumentError: the engine refuses an expression, or a value doesn't fit its column.
     """
-    kept = (
-        None
-        if where is None
-        else shared_parts(session.host, parts_of(where.text), alias, with_meta_fields(table.schema))
-    )
+    table, alias, where, kept = rows.table, rows.alias, rows.where, None
+    if where is not None:  # the engine has subqueries
+        kept = shared_parts(session.host, parts_of(where.text), alias, with_meta_fields(table.schema))
     scan = table.scan(session.shown(table), kept)
     chosen = ", ".join(
         f"{values[each.name].text if each.name in values else quote(each.name)} AS {quote(each.name)}"
         for each in fields
     )
     condition = "" if where is None else f" WHERE {where.text}"
-    with session.at(at):
-        rows = session.query(Text(f"SELECT {chosen} FROM {TARGET} AS {quote(alias)}{condition}", at), {TARGET: scan})
-        return Computed(session.host.fitted(rows, fields, casts=bool(values)), scan.instant)
+    query = Text(f"SELECT {chosen} FROM {_TARGET} AS {quote(alias)}{condition}", rows.at)
+    with session.at(rows.at):
+        frame = session.query(query, {_TARGET: scan})
+        return _Computed(session.host.fitted(frame, fields, casts=bool(values)), scan.instant)
 
 
-def stored_key(table: Table) -> list[pa.Field]:
+def _stored_key(table: Table) -> list[pa.Field]:
     """The column that says which record a row is, where the table generates its keys."""
     return [] if table.config.record_key_fields else [pa.field(RECORD_KEY, pa.string())]
