@@ -26,7 +26,7 @@ ACTIONS = {
         for package in ("recovery", "services", "upgrade", "writes")
         for path in (SOURCE / package).glob("[!_]*.py")
     ),
-    *(f"pudi.table.{name}" for name in ("check", "doctor", "merge", "repair")),
+    *(f"pudi.table.{name}" for name in ("check", "doctor", "merge_builder", "repair")),
 } - {"pudi.writes.create", "pudi.writes.prerequisites"}
 """Modules of verbs but for those of `pudi.create`, which comes with the table."""
 

@@ -109,7 +109,7 @@ def test_a_compaction_that_completes_amid_a_write(
             compacted.extend(other.run_pending() if planned == "before" else filter(None, [other.compact()]))
             return results
 
-    monkeypatch.setattr("pudi.table.verbs.LocalEngine", Compacting)
+    monkeypatch.setattr("pudi.table.base.LocalEngine", Compacting)
     mine.upsert(table(trip(n, 30, "amid") for n in (0, 7)))
     mine.delete(table([trip(4, 0)]))
     monkeypatch.undo()
@@ -134,7 +134,7 @@ def test_a_compaction_that_completes_amid_an_overwrite(
             pudi.Table(mine.path).run_pending()
             return results
 
-    monkeypatch.setattr("pudi.table.verbs.LocalEngine", Compacting)
+    monkeypatch.setattr("pudi.table.base.LocalEngine", Compacting)
     once = {"hoodie.write.num.retries.on.conflict.failures": "0"}
     with pytest.raises(pudi.ConflictError, match=r"compaction \d+, completed meanwhile, also wrote file group"):
         mine.insert_overwrite(table([trip(0, 70, "over")]), options=once)

@@ -14,7 +14,7 @@ import pudi
 from pudi.engine.local.engine import LocalEngine
 from pudi.engine.spark.engine import SparkEngine
 from pudi.plan.merge_into import MergeJoin
-from pudi.table.merge import MergeBuilder
+from pudi.table.merge_builder import MergeBuilder
 from pudi.writes.merge_binding import MergeBinder
 from support.disk import tree
 from support.engines import Engine, per_engine
@@ -37,7 +37,7 @@ class Merging(Pair):
 
     def merge(self, source: pa.Table | Rows, **arguments: Any) -> MergeBuilder:
         data = source if isinstance(source, pa.Table) else table(source)
-        return self.pudi.table.merge(self.pudi.engine.frame(data), **arguments)
+        return self.pudi.table.merge_builder(self.pudi.engine.frame(data), **arguments)
 
     def follow(self, result: Any, new: Callable[[Row], Row | None], inserted: Rows = ()) -> Any:  # type: ignore[assignment]
         assert result is not None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-import pudi.table.verbs as verbs_module
+import pudi.table.base as verbs_module
 from pudi import timeline
 from pudi.client import MetaClient
 from pudi.config import ArchiveOptions

@@ -21,8 +21,8 @@ import pudi
 from pudi.config import ALLOW_UPDATES, ClusteringOptions
 from pudi.format import parse_data_file
 from pudi.format.names import BaseFileName
+from pudi.table.base import engine_of
 from pudi.table.keeper import Keeper
-from pudi.table.verbs import engine_of
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 

@@ -34,11 +34,11 @@ from pudi.context.lazy import lazy_module
 
 if TYPE_CHECKING:
     from pudi import config
-    from pudi.table import keeper, verbs
+    from pudi.table import base, keeper
 else:
     config = lazy_module("pudi.config")
+    base = lazy_module("pudi.table.base")
     keeper = lazy_module("pudi.table.keeper")
-    verbs = lazy_module("pudi.table.verbs")
 
 
 def compact(
@@ -259,7 +259,7 @@ def services(
         kept = keeper.Keeper(
             paths,
             lambda path: pudi.Table(path, options=options, storage_options=storage_options),
-            verbs.engine_of(None, session),
+            base.engine_of(None, session),
             _print,
             interval,
             max_at_once,

@@ -1,29 +1,40 @@
-"""The open table that all groups of verbs of a `Table` share, and the options of a call."""
+"""The open table that all groups of verbs of a `Table` share; the options and the engine of a call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from pudi.client import OPENING_OPTIONS, MetaClient, TableSnapshot
 from pudi.config import Options, TableConfig, WriteOptions, resolve, resolve_only
 from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
+from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
+from pudi.engine.local.records import to_arrow
 from pudi.errors import naming
 from pudi.hooks.callbacks import check_callbacks
+from pudi.plan.read import MOST_KEYS
+from pudi.task import Engine
 
 if TYPE_CHECKING:
     from pudi.commit.conditions import SoleProgress
-    from pudi.task import Engine
+    from pudi.engine.spark import engine as spark_engine
+    from pudi.engine.spark import records as spark_small
+    from pudi.engine.spark import session as spark_session
     from pudi.upgrade import upgrade as upgrade_action
     from pudi.upgrade.upgrade import UpgradeRequest
     from pudi.upgrade.upgrade_intent import Upgrade
     from pudi.writes import write_recipe
     from pudi.writes.write_recipe import WriteRequest
 else:
+    spark_engine = lazy_module("pudi.engine.spark.engine")
+    spark_session = lazy_module("pudi.engine.spark.session")
+    spark_small = lazy_module("pudi.engine.spark.records")
     upgrade_action = lazy_module("pudi.upgrade.upgrade")
     write_recipe = lazy_module("pudi.writes.write_recipe")
 
@@ -112,3 +123,33 @@ class VerbGroup:
 def client_of(table: VerbGroup) -> MetaClient:
     """Return the client that a table is open with: for packages above the verbs that need what `Table` doesn't show."""
     return table._meta
+
+
+def small_side(rows: Any, table: str) -> pa.Table:
+    """Return the distinct rows of the small side of a join, brought to this process.
+
+    Args:
+        rows: a Spark DataFrame, or anything that offers an Arrow stream.
+        table: location of the table, for errors.
+
+    Raises:
+        InvalidArgumentError: the type of the data is not supported, or there are too many rows.
+    """
+    if is_spark_frame(rows):
+        return spark_small.collect_distinct(rows, table, MOST_KEYS)
+    return to_arrow(rows, table)
+
+
+def engine_of(data: Any, spark: Any = None) -> Engine:
+    """Return the engine for this kind of data; otherwise that of the given session, if any.
+
+    Raises:
+        InvalidArgumentError: it's no session.
+        SetupError: it's older than 3.5.
+    """
+    if is_spark_frame(data):
+        return spark_engine.SparkEngine(data.sparkSession, LocalEngine())
+    if spark is None:
+        return LocalEngine()
+    spark_session.check_session(spark)
+    return spark_engine.SparkEngine(spark, LocalEngine())

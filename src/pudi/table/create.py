@@ -13,8 +13,8 @@ from pudi.config.arguments import map_given, names_given, path_given, text_given
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.schema import spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_type_of
+from pudi.table.base import engine_of
 from pudi.table.table import Table
-from pudi.table.verbs import engine_of
 from pudi.writes.create import create_table
 
 

@@ -11,8 +11,7 @@ from pudi.config.table_options import NEWEST_VERSION
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.schema.spark_types import arrow_type_of
-from pudi.table.base import VerbGroup
-from pudi.table.verbs import engine_of
+from pudi.table.base import VerbGroup, engine_of
 
 if TYPE_CHECKING:
     from pudi.indexing import index_request, indexing

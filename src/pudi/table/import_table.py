@@ -32,9 +32,9 @@ from pudi.record import KeyGenerator
 from pudi.record.partition_path import FolderValues, check_same_columns, folder_type, folder_values
 from pudi.schema import META_FIELDS, FixedColumns, normalise, written_schema
 from pudi.storage import canonical_root, delete_folder, executor_of, open_storage
+from pudi.table.base import engine_of
 from pudi.table.create import create
 from pudi.table.table import Table
-from pudi.table.verbs import engine_of
 from pudi.task.import_files import ImportSource
 from pudi.writes.create import TABLE_TYPES
 

@@ -19,8 +19,7 @@ from pudi.format import Action, CommitMetadata, State
 from pudi.format.plans import decode_clustering_plan
 from pudi.plan import Selection
 from pudi.scan import snapshot_scan
-from pudi.table.base import VerbGroup
-from pudi.table.verbs import engine_of
+from pudi.table.base import VerbGroup, engine_of
 from pudi.timeline import Instant, Timeline
 
 if TYPE_CHECKING:

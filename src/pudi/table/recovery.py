@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pudi.client import TableSnapshot
 from pudi.config.arguments import text_given
 from pudi.context.lazy import lazy_module
-from pudi.table.base import VerbGroup
-from pudi.table.verbs import engine_of
+from pudi.table.base import VerbGroup, engine_of
 
 if TYPE_CHECKING:
     from pudi.recovery import restore as restore_action

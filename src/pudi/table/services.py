@@ -12,8 +12,7 @@ from pudi.config.ttl_options import TtlOptions
 from pudi.context.lazy import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError
-from pudi.table.base import VerbGroup
-from pudi.table.verbs import engine_of
+from pudi.table.base import VerbGroup, engine_of
 
 if TYPE_CHECKING:
     from pudi.client import partitions as choosing

@@ -18,13 +18,13 @@ from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation, Selection
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
-from pudi.table.base import OpenTable, VerbGroup
+from pudi.table.base import OpenTable, VerbGroup, engine_of, small_side
 from pudi.table.catalogs import CatalogVerbs, root_of
 from pudi.table.definition import ColumnVerbs, IndexVerbs, VersionVerbs
 from pudi.table.overview import InspectionVerbs
 from pudi.table.recovery import RecoveryVerbs
 from pudi.table.services import MaintenanceVerbs, RetentionVerbs
-from pudi.table.verbs import WriteVerbs, engine_of, small_side
+from pudi.table.write_verbs import WriteVerbs
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:

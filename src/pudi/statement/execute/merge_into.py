@@ -33,7 +33,7 @@ from pudi.statement.store_assignment import spark_name
 from pudi.statement.table_uses import conjuncts
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
-from pudi.table.merge import execute_clauses
+from pudi.table.merge_builder import execute_clauses
 from pudi.writes.merge_binding import Clause
 
 _STAGES = {

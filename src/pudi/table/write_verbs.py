@@ -1,4 +1,4 @@
-"""Verbs of a `Table` that replace partitions or change records by predicate."""
+"""Verbs of a `Table` that write: by predicate, by clauses of a merge, and partitions as a whole."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ import pyarrow as pa
 from pudi.client import CommitResult
 from pudi.config.arguments import map_given, names_given, text_given, texts_given
 from pudi.context.lazy import lazy_module
-from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
-from pudi.engine.local.records import to_arrow
 from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation
-from pudi.plan.read import MOST_KEYS
-from pudi.table.base import VerbGroup
-from pudi.task import Engine, InputSpec
+from pudi.table.base import VerbGroup, engine_of
+from pudi.task import InputSpec
 
 if TYPE_CHECKING:
     from pudi.client import partitions as added_action
-    from pudi.engine.spark import engine as spark_engine
-    from pudi.engine.spark import records as spark_small
-    from pudi.engine.spark import session as spark_session
     from pudi.indexing import build_by_options
-    from pudi.table import merge as merge_builder
+    from pudi.table import merge_builder
     from pudi.writes import merge_binding
     from pudi.writes import merge_into as merge_action
     from pudi.writes import replace_partitions as replace_action
@@ -37,10 +31,7 @@ else:
     merge_action = lazy_module("pudi.writes.merge_into")
     merge_binding = lazy_module("pudi.writes.merge_binding")
     replace_action = lazy_module("pudi.writes.replace_partitions")
-    spark_engine = lazy_module("pudi.engine.spark.engine")
-    spark_session = lazy_module("pudi.engine.spark.session")
-    spark_small = lazy_module("pudi.engine.spark.records")
-    merge_builder = lazy_module("pudi.table.merge")
+    merge_builder = lazy_module("pudi.table.merge_builder")
 
 
 class WriteVerbs(VerbGroup):
@@ -259,33 +250,3 @@ class WriteVerbs(VerbGroup):
         except (pa.ArrowException, OverflowError, UnicodeError) as error:
             raise InvalidArgumentError(f"{dict(values)} names no partition: {error}", table=self._path) from error
         return str(meta.keys.partition_paths(row)[0].as_py()) if names else ""
-
-
-def small_side(rows: Any, table: str) -> pa.Table:
-    """Return the distinct rows of the small side of a join, brought to this process.
-
-    Args:
-        rows: a Spark DataFrame, or anything that offers an Arrow stream.
-        table: location of the table, for errors.
-
-    Raises:
-        InvalidArgumentError: the type of the data is not supported, or there are too many rows.
-    """
-    if is_spark_frame(rows):
-        return spark_small.collect_distinct(rows, table, MOST_KEYS)
-    return to_arrow(rows, table)
-
-
-def engine_of(data: Any, spark: Any = None) -> Engine:
-    """Return the engine for this kind of data; otherwise that of the given session, if any.
-
-    Raises:
-        InvalidArgumentError: it's no session.
-        SetupError: it's older than 3.5.
-    """
-    if is_spark_frame(data):
-        return spark_engine.SparkEngine(data.sparkSession, LocalEngine())
-    if spark is None:
-        return LocalEngine()
-    spark_session.check_session(spark)
-    return spark_engine.SparkEngine(spark, LocalEngine())
