@@ -21,7 +21,6 @@ from pudi.filegroup import PathColumns, partitioned
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.change_data import ChangePlan
-from pudi.scan.change_feed import ChangeFeed
 from pudi.scan.change_batches import (
     NO_LIMITS,
     BatchLimits,
@@ -30,6 +29,7 @@ from pudi.scan.change_batches import (
     next_batch,
     refuse_other_history,
 )
+from pudi.scan.change_feed import ChangeFeed
 from pudi.schema import arrow_to_spark_json
 from pudi.spark.datasource.catalog import kept_options, options_of, with_options
 from pudi.spark.read_request import ReadRequest

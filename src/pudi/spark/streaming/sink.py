@@ -255,7 +255,7 @@ class BatchWriter:
         """Whether a batch of a query was committed already.
 
         Raises:
-            ConflictError: as `progress.is_written`.
+            ConflictError: as `is_written`.
             TableNotFoundError: there is no table, and the query has written batches: even an empty batch 0 creates it.
         """
         try:
