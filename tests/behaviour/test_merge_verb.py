@@ -37,7 +37,7 @@ class Merging(Pair):
 
     def merge(self, source: pa.Table | Rows, **arguments: Any) -> MergeBuilder:
         data = source if isinstance(source, pa.Table) else table(source)
-        return self.pudi.table.merge_builder(self.pudi.engine.frame(data), **arguments)
+        return self.pudi.table.merge(self.pudi.engine.frame(data), **arguments)
 
     def follow(self, result: Any, new: Callable[[Row], Row | None], inserted: Rows = ()) -> Any:  # type: ignore[assignment]
         assert result is not None

@@ -105,12 +105,7 @@ def test_changes_by_predicate_and_merges(spark: Any, engine: Engine, tmp_path: P
     after(result, lambda r: None if r["uuid"] in {"k0003", "k0004"} else r)
     three.write("Hudi", "upsert", [trip(4, 1, "back")])
     source = engine.frame(table([trip(0, 99, "gone"), trip(5, 99, "merged")]))
-    result = (
-        three.pudi.table.merge_builder(source)
-        .when_matched_delete("source.rider = 'gone'")
-        .when_matched_update()
-        .execute()
-    )
+    result = three.pudi.table.merge(source).when_matched_delete("source.rider = 'gone'").when_matched_update().execute()
     after(
         result,
         lambda r: None if r["uuid"] == "k0000" else r | trip(5, 99, "merged") if r["uuid"] == "k0005" else r,
