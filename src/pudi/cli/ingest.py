@@ -129,7 +129,7 @@ def ingest(
 
 @dataclass(frozen=True, slots=True)
 class _SourceArguments:
-    """What the command line says of the source.
+    """The source as the command line describes it.
 
     Attributes:
         kind: its kind.
