@@ -17,6 +17,7 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import KeyScope
 from pudi.config import BY_BUCKET, IndexOptions, LockSettings, Options, TableConfig
 from pudi.config.table_options import MERGE_ON_READ
+from pudi.context.runtime import cached_property
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import (
@@ -228,11 +229,16 @@ class _Evidence:
         return sorted({n for low in small for n in (low, self.divisor // low) if n > self.most})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Finder:
     """Find the index of one table at one timeline."""
 
     snapshot: TableSnapshot
+
+    @cached_property
+    def _described(self) -> Sequence[str]:
+        """The files that describe buckets: hash rings, and numbers of buckets by partition."""
+        return [info.path for info in self.snapshot.meta.storage.list(BUCKET_INDEX_DIR)]
 
     def find(self) -> Index | None:
         """See `find_index`; None where nothing decides the number of buckets."""
@@ -241,7 +247,7 @@ class _Finder:
         fields = _hash_fields(self.snapshot.config, self.snapshot.options)
         wanted = (self.snapshot.options.explicit(_ENGINE) or self.snapshot.config.raw.get(_ENGINE.key)) == _CONSISTENT
         if wanted or self.snapshot.meta.merges_on_read:  # elsewhere there are none, and a listing costs
-            rings = [info.path for info in self.snapshot.meta.storage.list(CONSISTENT_HASHING_DIR)]
+            rings = [path for path in self._described if path.startswith(f"{CONSISTENT_HASHING_DIR}/")]
             if rings or (wanted and kind == "BUCKET"):
                 return self._consistent(kind, fields, rings)
         seen = self._evidence(fields)
@@ -317,7 +323,7 @@ class _Finder:
 
     def _check_one_numbering(self, seen: _Evidence) -> None:
         """Refuse a number of buckets per partition: file names don't show the number."""
-        if seen.files and next(iter(self.snapshot.meta.storage.list(BUCKET_INDEX_DIR)), None) is not None:
+        if seen.files and self._described:
             raise NotSupportedError(
                 "the table's buckets are numbered partition by partition; use Apache Hudi",
                 table=self.snapshot.table,

@@ -31,12 +31,14 @@ _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 """Pending actions beside which others write."""
 
 
-def repair_dead_writes(meta: MetaClient, options: Options) -> TableSnapshot:
+def repair_dead_writes(meta: MetaClient, options: Options, seen: TableSnapshot | None = None) -> TableSnapshot:
     """Roll back pending writes of dead writers before a new write; live writers are left alone.
 
     Args:
         meta: the table.
         options: the failed-writes policy and the heartbeat's limits.
+        seen: the table as it was a moment ago. Its timeline isn't loaded again if neither it nor a heartbeat shows a
+            writer. None loads it.
 
     Returns:
         The table now, after the repair.
@@ -47,6 +49,8 @@ def repair_dead_writes(meta: MetaClient, options: Options) -> TableSnapshot:
         NotSupportedError: a table service is pending that this release can't work around.
     """
     beats, _ = meta.storage.list_dir(HEARTBEAT_DIR)  # before the timeline, so that it has each instant
+    if seen is not None and not beats and not seen.timeline.pending:
+        return seen
     snapshot = TableSnapshot.load(meta, options)
     pending = {instant.requested for instant in snapshot.timeline.pending}
     strays = [info for info in beats if _name(info) not in pending]

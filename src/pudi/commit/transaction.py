@@ -261,13 +261,13 @@ class WriteTransaction(Transaction):
         """
         meta, instant = self.meta, self.instant
         markers = Markers(meta.storage, instant.requested)
-        named = [*markers.files(), *markers.appended()]
+        named = set(markers.all_files())
         written = {path for stat in stats for path in stat.paths}
-        unmarked = written - set(named)
+        unmarked = written - named
         if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
             markers.create_missing(unmarked)
             raise taken_for_dead(instant, meta.storage.root)
-        delete_for_good(meta.storage, sorted(set(named) - written))
+        delete_for_good(meta.storage, sorted(named - written))
 
     @contextmanager
     def held(self) -> Iterator[Instant]:

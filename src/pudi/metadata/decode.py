@@ -1,8 +1,8 @@
 """Decode the entries of HFiles and log blocks of the metadata table; what was decoded last is kept, by its bytes.
 
 A commit adds a few small blocks to a file group, and every reader merges all of them. So one that reads again, such as
-the next write, decodes only blocks that are new. Files are still read and checked: the same bytes mean the same,
-whichever table or writer they come from.
+the next write, decodes only blocks that are new: the same bytes mean the same, whichever table or writer they come
+from.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ stores where reading each commit costs a request.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -20,7 +21,16 @@ import pyarrow.compute as pc
 from pudi.config import TableConfig
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import BaseFile, FileSlice, FileSystemView, LogScope, StorageListing, ViewOptions, read_log_blocks
+from pudi.filegroup import (
+    BaseFile,
+    FileSlice,
+    FileSystemView,
+    LogFile,
+    LogScope,
+    StorageListing,
+    ViewOptions,
+    read_log_blocks,
+)
 from pudi.format import METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
 from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
@@ -38,7 +48,7 @@ from pudi.metadata.validity import (
     missing,
     scope_of,
 )
-from pudi.storage import StorageBelow, executor_of, local_path
+from pudi.storage import StorageBelow, StorageWrapper, executor_of, is_near
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _REMEDY = "restore it from a copy, or rebuild the metadata table (`pudi repair`)"
@@ -71,7 +81,7 @@ def check_slice(
     Raises:
         CorruptError: a log file or a block is missing, or the base file has another size than its commit states.
     """
-    if local_path(store.storage, store.folder) is None:
+    if not is_near(store.storage):
         return
     since, commits = file_slice.instant, [instant for instant in timeline.commits if sees(instant.requested)]
     for instant in commits:
@@ -124,6 +134,63 @@ def _stats(store: TimelineStore, instant: Instant, group: FileGroupId) -> Iterat
             yield stat
 
 
+_MOST_FILES = 4 << 20
+"""Maximum bytes of small files that an open metadata table keeps."""
+
+
+class SmallFiles:
+    """Small files of a metadata table that were read last. None changes once its instant has completed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[object, bytes]] = {}
+        self._guard = threading.Lock()
+
+    def over(self, storage: Storage, stamps: Mapping[str, object]) -> Storage:
+        """Return a storage that reads each of some files once.
+
+        Args:
+            storage: the metadata table's folder.
+            stamps: what the content of each file depends on, by path. Other files are read each time.
+        """
+        return _ReadOnce(storage, self, stamps) if stamps else storage
+
+    def content(self, path: str, stamp: object, read: Callable[[], bytes]) -> bytes:
+        """Return the content of a file, read now unless it was read before under the same stamp."""
+        with self._guard:
+            known = self._kept.pop(path, None)
+            if known is not None and known[0] == stamp:
+                self._kept[path] = known  # behind all others
+                return known[1]
+        data = read()
+        self.keep(path, stamp, data)
+        return data
+
+    def keep(self, path: str, stamp: object, data: bytes) -> None:
+        """Keep the content of a file, and drop what was used least recently."""
+        with self._guard:
+            self._kept.pop(path, None)
+            self._kept[path] = stamp, data
+            total = sum(len(each) for _, each in self._kept.values())
+            while total > _MOST_FILES:
+                total -= len(self._kept.pop(next(iter(self._kept)))[1])
+
+
+class _ReadOnce(StorageWrapper):
+    """Files of which some are read once."""
+
+    def __init__(self, inner: Storage, files: SmallFiles, stamps: Mapping[str, object]) -> None:
+        super().__init__(inner)
+        self._files = files
+        self._stamps = stamps
+
+    def read(self, path: str, most: int | None = None) -> bytes:
+        """Return a file's whole content."""
+        stamp = self._stamps.get(path)
+        if stamp is None:
+            return self.inner.read(path, most)
+        return self._files.content(path, stamp, lambda: self.inner.read(path, most))
+
+
 _log = logging.getLogger(__name__)
 
 _OWN_OPERATIONS = frozenset({"LOG_COMPACT", "BULK_INSERT_PREPPED"})
@@ -154,6 +221,7 @@ class MetadataTable:
     _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
     _store: TimelineStore | None = field(default=None, repr=False)
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
+    _files: SmallFiles = field(default_factory=SmallFiles, repr=False)
 
     @classmethod
     def open(
@@ -230,7 +298,9 @@ class MetadataTable:
         # a reader sees file slices of completed instants only, and these were there when they were listed
         is_same = before is not None and before._store is instants and before.timeline.instants == known.instants
         shards = before._shards if before is not None and is_same else {}
-        return cls(own, known, ready, scope_of(timeline, known, instants), lost, view, is_own, instants, shards)
+        files = SmallFiles() if before is None or before._store is not instants else before._files
+        scope = scope_of(timeline, known, instants)
+        return cls(own, known, ready, scope, lost, view, is_own, instants, shards, files)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
@@ -366,7 +436,26 @@ class MetadataTable:
         return blocks
 
     def _content(self, base: BaseFile) -> bytes:
-        return bytes(self.storage.read_ranges(base.path, [(0, base.size)])[0])
+        def read() -> bytes:
+            return bytes(self.storage.read_ranges(base.path, [(0, base.size)])[0])
+
+        stamp = self._stamp(base)
+        return read() if stamp is None else self._files.content(base.path, stamp, read)
+
+    def keep_written(self, files: Mapping[str, bytes], done: Instant) -> None:
+        """Keep small log files that this process wrote for a deltacommit, so that the next reader needn't read them."""
+        if self._store is not None and self._store.rules.logs_name_their_commit:
+            for path, data in files.items():
+                if len(data) <= SMALL:
+                    self._files.keep(path, (len(data), done.completion or ""), data)
+
+    def _stamp(self, file: BaseFile | LogFile) -> tuple[int, str] | None:
+        """Return what the content of a small file depends on beside its path; None if it may change still."""
+        if self._store is None or not self._store.rules.logs_name_their_commit or file.size > SMALL:
+            return None
+        written = self.timeline.commit(file.instant)
+        sees = written is not None and self.scope.sees(file.instant)
+        return (file.size, written.completion or "") if written is not None and sees else None
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
         columns = columns_of(partition)
@@ -395,7 +484,8 @@ class MetadataTable:
         return decode_entries(entries, file.avro_schema, columns, path=path)
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
-        return read_log_blocks(self.storage, file_slice.logs, self.scope)
+        stamps = {log.path: stamp for log in file_slice.logs if (stamp := self._stamp(log)) is not None}
+        return read_log_blocks(self._files.over(self.storage, stamps), file_slice.logs, self.scope)
 
 
 @dataclass(frozen=True, slots=True)

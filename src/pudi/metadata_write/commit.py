@@ -15,6 +15,7 @@ from pudi.client.inflight_builds import with_inflight_builds
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
+from pudi.context import Storage
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, WriteStat
@@ -24,7 +25,7 @@ from pudi.metadata.keys import shard_of
 from pudi.metadata_write.client import begin_deltacommit, complete_update
 from pudi.metadata_write.index_logs import IndexLogs
 from pudi.metadata_write.rollback import discard_deltacommit
-from pudi.storage import is_near
+from pudi.storage import StorageWrapper, is_near
 from pudi.task.metadata_files import LogTarget, append_changes
 from pudi.timeline import Instant, Timeline
 
@@ -63,6 +64,19 @@ class LockedMetadata:
     maintained: frozenset[str]
     building: Collection[str]
     logs: IndexLogs | None
+
+
+class _NotedWrites(StorageWrapper):
+    """The metadata table's files; notes the content of those that are created."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.created: dict[str, bytes] = {}
+
+    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
+        """Create a file."""
+        super().create(path, data, durable=durable)
+        self.created[path] = bytes(data)
 
 
 def commit_changes(
@@ -107,6 +121,8 @@ def commit_changes(
     else:
         instant = logs.instant
 
+    storage = _NotedWrites(mdt.storage)
+
     def append(one: tuple[int, _Part]) -> WriteStat:
         verify()
         number, part = one
@@ -118,7 +134,10 @@ def commit_changes(
         while_quick=is_near(mdt.storage) and sum(map(len, changes.values())) <= _FEW,
     )
     stats = {p: tuple(stat for stat in written if stat.partition_path == p) for p in parts}
-    return complete_update(mdt, instant, {**stats, **of_indexes}, listed)
+    done = complete_update(mdt, instant, {**stats, **of_indexes}, listed)
+    if table is not None:
+        table.keep_written(storage.created, done)
+    return done
 
 
 def _slices(

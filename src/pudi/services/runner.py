@@ -186,17 +186,21 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     return _Execution(service, target, target.meta).run(instant)
 
 
-def run_before_write(meta: MetaClient, engine: Engine, options: Options, report: ActionReport) -> None:
+def run_before_write(meta: MetaClient, engine: Engine, options: Options, report: ActionReport) -> bool:
     """Run a clean if the options ask for one before each write; arguments as of `run_after_commit`.
 
     Source: BaseHoodieWriteClient.runPreWriteCleanerPolicy.
+
+    Returns:
+        Whether the options ask for one, so that the timeline may have changed.
     """
     if options[CleanOptions.before_write] != "CLEAN" or not options[CompactionOptions.services]:
-        return
+        return False
     target = ServiceTarget.of_table(meta, engine, options)
     service = registry.service_named("clean", meta.storage.root)
     with report.before_commit(service.name):
         run(service, target, when_due=True)
+    return True
 
 
 def run_after_commit(
@@ -244,8 +248,11 @@ def run_on_metadata_table(
     services = list[TableService]()
     with report.before_commit(METADATA_TABLE):
         target = ServiceTarget.of_metadata_table(meta, engine, options)
-        timeline = target.load().timeline
         services = _enabled(target)
+        opened = meta.opened.table  # as this write began; what comes due meanwhile can wait for the next one
+        if opened is not None and not any(_is_wanted(each, target, opened[1].timeline) for each in services):
+            return
+        timeline = target.load().timeline
     if any(_is_wanted(service, target, timeline) for service in services if isinstance(service, Compaction)):
         check()
     for service in services:
@@ -254,10 +261,11 @@ def run_on_metadata_table(
                 timeline = target.load().timeline
 
 
-def _is_wanted(service: PlannedService, target: ServiceTarget, timeline: Timeline) -> bool:
+def _is_wanted(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
     """Return whether a service has something to do, as far as that can be told."""
+    pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
     try:
-        return bool(_pending(timeline, [service])) or service.is_due(target.at(timeline))
+        return bool(pending) or service.is_due(target.at(timeline))
     except Exception:  # noqa: BLE001 - running it says what is wrong
         return True
 

@@ -108,6 +108,9 @@ def written_files(content: bytes | CommitMetadata) -> list[str]:
 
 _log = logging.getLogger(__name__)
 
+_SMALL = 64 << 10
+"""Bytes of commit metadata that the process that wrote it keeps, so that it needn't read them."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimelineStore:
@@ -406,8 +409,11 @@ class TimelineStore:
             if self.layout == 2:
                 completion = self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
             done = Instant(instant.requested, instant.action.comparable, State.COMPLETED, completion, self.layout)
+            data = self._content(done.action, content)
             self.lock.verify()
-            self._create(self.path(done), self._content(done.action, content))
+            self._create(self.path(done), data)
+        if isinstance(content, CommitMetadata) and len(data) <= _SMALL:  # the next write asks for it
+            self._contents.keep(done.file_name(), decode_commit_metadata(data, path=self.path(done)))
         return done
 
     def _create(self, path: str, content: bytes) -> None:
