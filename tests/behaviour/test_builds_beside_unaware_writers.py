@@ -10,10 +10,10 @@ import pytest
 
 import pudi
 from pudi.indexes import registry
-from pudi.indexes.column_stats import ColumnStatsBuilder
-from pudi.indexes.expression_index import ExpressionIndexBuilder
-from pudi.indexes.record_index import RecordIndexBuilder
-from pudi.indexes.secondary_index import SecondaryIndexBuilder
+from pudi.indexes.column_stats.build import ColumnStatsBuilder
+from pudi.indexes.expression_index.build import ExpressionIndexBuilder
+from pudi.indexes.record_index.build import RecordIndexBuilder
+from pudi.indexes.secondary_index.build import SecondaryIndexBuilder
 
 BUILDERS: dict[tuple[Any, ...], type[Any]] = {
     ("record_index",): RecordIndexBuilder,

@@ -15,10 +15,10 @@ from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
 from pudi.format.plans import IndexedPartition, encode_index_plan
 from pudi.indexes.bloom_filters import BloomFiltersBuilder
-from pudi.indexes.column_stats import ColumnStatsBuilder
-from pudi.indexes.expression_index import ExpressionIndexBuilder
-from pudi.indexes.record_index import RecordIndexBuilder
-from pudi.indexes.secondary_index import SecondaryIndexBuilder
+from pudi.indexes.column_stats.build import ColumnStatsBuilder
+from pudi.indexes.expression_index.build import ExpressionIndexBuilder
+from pudi.indexes.record_index.build import RecordIndexBuilder
+from pudi.indexes.secondary_index.build import SecondaryIndexBuilder
 from pudi.metadata_write.client import open_metadata
 from pudi.services.compaction_plan import operation_of
 from pudi.writes import commit_write

@@ -18,7 +18,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.commit import commit_hook
 from pudi.context import Context
-from pudi.indexes.record_index import RecordIndexBuilder
+from pudi.indexes.record_index.build import RecordIndexBuilder
 from pudi.indexing.index_run import IndexRun
 from pudi.storage import open_storage
 from pudi.testing import FaultStorage, SimulatedCrash

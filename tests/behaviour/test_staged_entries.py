@@ -18,7 +18,7 @@ import pudi
 from pudi.engine.local import LocalEngine as Local
 from pudi.engine.spark.engine import SparkEngine
 from pudi.indexes.expression_index import ExpressionIndexes
-from pudi.indexes.kind import CommitChanges, IndexedCommit
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit
 from pudi.indexes.record_index import RecordIndex
 from pudi.indexes.secondary_index import SecondaryIndexes
 from pudi.metadata_write.written_entries import WrittenEntries

@@ -11,7 +11,8 @@ from pudi.client.changed_groups import data_file
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.format.metadata_partitions import MetadataPartitionType, register_partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
-from pudi.indexes.kind import CommitChanges, IndexedCommit, IndexKind, LockedCommit
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit
+from pudi.indexes.kind import IndexKind
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType

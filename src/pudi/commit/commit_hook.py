@@ -23,7 +23,7 @@ from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
-from pudi.indexes.kind import CommitChanges, IndexedCommit, LockedCommit
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.commit import LockedMetadata, commit_changes

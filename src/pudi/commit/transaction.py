@@ -38,7 +38,7 @@ from pudi.format import (
 from pudi.hooks.callbacks import announce
 from pudi.hooks.measure import count_failures, note_start
 from pudi.hooks.validators import ValidatedStateChangedError, Validation, validate
-from pudi.indexes.kind import IndexedCommit, IndexStaging, RemovedFiles
+from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging, RemovedFiles
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline

@@ -17,15 +17,8 @@ from pudi.filegroup import BaseFile
 from pudi.format import parse_base_file, staging_dir
 from pudi.format.metadata_partitions import BLOOM_FILTERS, partition_type
 from pudi.indexes.checking import Difference, IndexCheck
-from pudi.indexes.kind import (
-    CommitChanges,
-    IndexedCommit,
-    IndexKind,
-    IndexRead,
-    LockedCommit,
-    RemovedFiles,
-    keys_of_read,
-)
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, RemovedFiles
+from pudi.indexes.kind import IndexKind, IndexRead, keys_of_read
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import group_ids

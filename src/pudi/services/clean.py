@@ -18,7 +18,7 @@ from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
 from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
-from pudi.indexes.kind import RemovedFiles
+from pudi.indexes.indexed_commit import RemovedFiles
 from pudi.services.clean_plan import (
     earliest_to_retain,
     is_due,

@@ -31,7 +31,7 @@ from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError
 from pudi.filegroup import FileSlice, busy_groups
 from pudi.format import INIT_INSTANT, Action, decode_partition_metadata, millis_to_instant, partition_metadata_path
-from pudi.indexes.kind import IndexStaging
+from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.plan import Operation
 from pudi.services.service import DirectService, Inline, Need

@@ -23,7 +23,7 @@ from pudi.commit.transaction import Work, begin_report
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError
 from pudi.format import CommitMetadata, State
-from pudi.indexes.kind import IndexStaging
+from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.services import async_services, registry
 from pudi.services.compaction import Compaction

@@ -16,7 +16,7 @@ from typing import Protocol
 from pudi.client.result import CommitResult
 from pudi.commit.lease import ServiceLease
 from pudi.format import Action, CommitMetadata, CompactionOperation, FileGroupId, WriteStat
-from pudi.indexes.kind import RemovedFiles
+from pudi.indexes.indexed_commit import RemovedFiles
 from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileJob
 from pudi.timeline import Instant, Timeline

@@ -18,7 +18,7 @@ from pudi.config import WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, has_overtaken
 from pudi.format import new_file_id
-from pudi.indexes.record_index.changes import refuse_behind, shards_for
+from pudi.indexes.record_index.shards import refuse_behind, shards_for
 from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
 from pudi.plan.write import NO_INSERTS, BucketWrite, Sizing

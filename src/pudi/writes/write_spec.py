@@ -9,7 +9,7 @@ from pudi.client.log_merging import merging_of_deletes
 from pudi.client.write_settings import change_logging, combines, event_time_column, file_options
 from pudi.commit.liveness import early_detection
 from pudi.indexes.column_stats.statistics import indexed_columns
-from pudi.indexes.kind import PlannedWrite
+from pudi.indexes.indexed_commit import PlannedWrite
 from pudi.indexes.registry import by_kind
 from pudi.plan import WriteSpec
 from pudi.plan.write import SortMode

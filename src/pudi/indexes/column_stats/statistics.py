@@ -25,7 +25,7 @@ from pudi.context import FileInfo
 from pudi.filegroup import FileListing, FileSlice, FileSystemView, ViewOptions
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.format.metadata_partitions import COLUMN_STATS, partition_type
-from pudi.indexes.kind import LockedCommit
+from pudi.indexes.indexed_commit import LockedCommit
 from pudi.metadata import (
     FILE_STATS,
     STATS,

@@ -1,8 +1,4 @@
-"""Expression indexes: statistics or bloom filters of a function of a column.
-
-Source: HoodieBackedTableMetadataWriter.initializeExpressionIndexPartition,
-HoodieIndexUtils.validateEligibilityForSecondaryOrExpressionIndex.
-"""
+"""Expression indexes: statistics or bloom filters of a function of a column."""
 
 from __future__ import annotations
 
@@ -10,132 +6,34 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from pudi.client.changed_groups import key_reading
 from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
-from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.errors import InvalidArgumentError
 from pudi.format import CommitMetadata
 from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, EXPRESSION_INDEX_PREFIX, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
-from pudi.indexes.column_stats.statistics import of_whole_partitions
+from pudi.indexes.expression_index.build import EXPRESSION, ExpressionIndexBuilder
 from pudi.indexes.expression_index.changes import (
     StagedExpression,
-    compute_values,
-    concat_changes,
     expression_changes,
     expression_removals,
     expression_spec,
     index_value,
     stage_expressions,
-    stats_of_values,
 )
-from pudi.indexes.kind import (
-    CommitChanges,
-    IndexedCommit,
-    IndexKind,
-    IndexRead,
-    LockedCommit,
-    PlannedWrite,
-    RemovedFiles,
-    wrote_parquet,
-)
-from pudi.metadata import column_stats_records, partition_stats_records
-from pudi.metadata.changes import Changes, bloom_changes, encode_changes
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, PlannedWrite, RemovedFiles
+from pudi.indexes.kind import IndexKind, IndexRead, wrote_parquet
+from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.table import PartitionSnapshot
-from pudi.metadata.value_types import leaf_type
-from pudi.metadata_write.build import group_ids, write_bases
 from pudi.metadata_write.building import Building, IndexBuilder
-from pudi.metadata_write.client import Stats, open_metadata
 from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import ExpressionIndex, skip_by_expressions
-from pudi.schema import avro_to_arrow
 from pudi.task.check_files import UNREADABLE, ExpressionCheck
-from pudi.task.expression_values import ExpressionSpec, ExpressionStaging, IndexedValues
-
-_EXPRESSION = "expr"
-"""The setting that names the function (HoodieExpressionIndex.EXPRESSION_OPTION)."""
-
-
-@dataclass(slots=True)
-class ExpressionIndexBuilder(IndexBuilder):
-    """Builds an expression index."""
-
-    def spec(self) -> IndexSpec:
-        """The index over an expression of one column; see `IndexBuilder`."""
-        work, asked = self.work, self.work.spec
-        meta, name, table = work.meta, asked.partition, work.meta.storage.root
-        if meta.config.version < work.spec.type.since:
-            raise NotSupportedError(
-                f"{name}: tables of version {meta.config.version} have no expression indexes: Table.upgrade",
-                table=table,
-            )
-        if len(asked.columns) != 1:
-            raise InvalidArgumentError(f"{name}: an expression index is over one column", table=table)
-        method = asked.method or COLUMN_STATS
-        if method not in {COLUMN_STATS, BLOOM_FILTERS}:
-            raise InvalidArgumentError(
-                f"{name}: an expression index keeps {COLUMN_STATS} or {BLOOM_FILTERS}, not {method!r}", table=table
-            )
-        schema = avro_to_arrow(work.snapshot.schema.avro)
-        kind = leaf_type(schema, asked.columns[0])
-        if kind is None:
-            raise InvalidArgumentError(f"{name}: the table has no column {asked.columns[0]!r}", table=table)
-        function = asked.function or asked.options.get(_EXPRESSION, "identity")
-        options = {_EXPRESSION: function, **asked.options} if function != "identity" else dict(asked.options)
-        full = replace(asked, method=method, function=function, options=options)
-        if expression_spec(full, schema) is None:
-            said = ", ".join(f"{key}={value}" for key, value in options.items())
-            raise NotSupportedError(
-                f"{name}: pudi makes no expression index of {function} over column {asked.columns[0]!r} of type {kind} "
-                f"({said}); use Apache Hudi's CREATE INDEX",
-                table=table,
-            )
-        return full
-
-    def groups(self) -> Sequence[str]:
-        """Return as many file groups as the option says."""
-        return group_ids(self.work.spec.partition, self.work.options[MetadataOptions.expression_index_groups])
-
-    def fill(self) -> Stats:
-        """Write the values of the table's files, and of whole partitions."""
-        work = self.work
-        schema = avro_to_arrow(work.snapshot.schema.avro)
-        spec = expression_spec(work.spec, schema)
-        assert spec is not None, "by spec()"
-        slices = work.slices()
-        files: list[BaseFile | LogFile] = []
-        for each in slices:
-            files += each.logs if each.base is None else (each.base, *each.logs)
-        kept = compute_values(work.run, key_reading(work.snapshot), spec, files)
-        changes = self._changes(spec, kept, slices)
-        if changes is None:
-            return {work.spec.partition: ()}
-        mdt = open_metadata(work.meta)
-        return {
-            work.spec.partition: write_bases(mdt, work.requested, work.spec.partition, self.groups(), changes.sorted())
-        }
-
-    def _changes(
-        self, spec: ExpressionSpec, kept: Sequence[IndexedValues], slices: Sequence[FileSlice]
-    ) -> Changes | None:
-        if spec.bloom is not None:
-            filters = [(each.partition, each.file, each.instant, each.bloom) for each in kept if each.bloom is not None]
-            return bloom_changes(filters) if filters else None
-        stats = stats_of_values(kept)
-        if not stats.num_rows:
-            return None
-        parts = [encode_changes(column_stats_records(stats, spec.version))]
-        if self.work.meta.config.is_partitioned:
-            whole = of_whole_partitions(stats, slices, pa.schema([(spec.column, spec.value.type)]))
-            parts.append(encode_changes(partition_stats_records(whole, spec.version, of_expression=True)))
-        return concat_changes(parts)
-
+from pudi.task.expression_values import ExpressionStaging
 
 _METHODS = (COLUMN_STATS, BLOOM_FILTERS)
 """Kinds of entries that an expression index can keep."""
@@ -163,7 +61,7 @@ class ExpressionIndexes(IndexKind):
                 table=table,
             )
         spec = request.over_one_column(self.type, version, table)
-        settings = {_EXPRESSION: function, **(request.settings or {})}
+        settings = {EXPRESSION: function, **(request.settings or {})}
         return replace(spec, method=method, function=function, options=settings)
 
     def wanted(self, meta: MetaClient, options: Options) -> Iterator[IndexSpec]:
@@ -175,7 +73,7 @@ class ExpressionIndexes(IndexKind):
         spec = named_spec(self.type, column, name, meta.config.version)
         settings = _settings(asked.expression_index_options or "", meta.storage.root)
         method = (asked.expression_index_type or MetadataOptions.expression_index_type.default).lower()
-        yield replace(spec, method=method, function=settings.get(_EXPRESSION, "identity"), options=settings)
+        yield replace(spec, method=method, function=settings.get(EXPRESSION, "identity"), options=settings)
 
     def builder(self, work: Building) -> IndexBuilder:
         """See `ExpressionIndexBuilder`."""

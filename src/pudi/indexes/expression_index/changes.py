@@ -21,7 +21,7 @@ from pudi.filegroup import BaseFile, LogFile
 from pudi.format import BloomOptions, CommitMetadata, parse_base_file
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.indexes.column_stats.statistics import FileStatistics, deleted_statistics
-from pudi.indexes.kind import IndexedCommit, IndexStaging, LockedCommit, RemovedFiles
+from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging, LockedCommit, RemovedFiles
 from pudi.metadata import STATS, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals, encode_changes
 from pudi.metadata.index_spec import IndexSpec
