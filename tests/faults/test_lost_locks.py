@@ -323,7 +323,7 @@ def test_a_run_of_a_plan_leaves_what_another_run_completed(root: str) -> None:
     with pytest.raises(
         ConflictError, match="for dead"
     ):  # as it comes back, with its instant inflight when it last looked
-        write_index_logs(meta, mdt, replace(done, state=State.INFLIGHT, completion=None), (), ())
+        write_index_logs(meta, replace(done, state=State.INFLIGHT, completion=None), (), ())
     assert mdt.store.load().commit(done.requested) is not None
     assert pudi.Table(root).check().ok
 

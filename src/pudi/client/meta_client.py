@@ -60,14 +60,12 @@ def _check_schema(avro_json: str) -> None:
         avro_to_arrow(avro_json)
 
 
-def timeline_of(
-    config: TableConfig, storage: Storage, context: Context, lock: Lock, options: Options, clock_tolerance_ms: int = 0
-) -> TimelineStore:
+def timeline_of(config: TableConfig, storage: Storage, context: Context, lock: Lock, options: Options) -> TimelineStore:
     """Return the timeline of a table, where its properties say; it reports what is done if options ask for metrics."""
     layout: Layout = 1 if config.layout_version == 1 else 2
     folder = rules_of(layout).folder(config.timeline_path)
     history = rules_of(layout).history(config.timeline_path, config.archive_path, config.history_path)
-    times = InstantTimes.of(options, storage.root)
+    times, clock_tolerance_ms = InstantTimes.of(options, storage.root), options[WriteOptions.clock_tolerance_ms]
     store = TimelineStore(storage, folder, history, config.timezone, context, lock, layout, clock_tolerance_ms, times)
     return metrics.metered(store, options, config.name) if options[MetricsOptions.on] else store
 
@@ -180,7 +178,7 @@ class MetaClient:
         left_out = path_columns_of(config)
         storage = partitioned(synced(partitioned(storage, None), given[WriteOptions.sync]), left_out)
         lock = open_lock(storage, given[WriteOptions.lock_provider], options, context, config.name)
-        store = timeline_of(config, storage, context, lock, given, given[WriteOptions.clock_tolerance_ms])
+        store = timeline_of(config, storage, context, lock, given)
         memory, by_position = MergeMemory.of(given), given[ReadOptions.by_position]
         reads_metadata = not metadata_switched_off(given)
         return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position, given)
@@ -191,7 +189,7 @@ class MetaClient:
 
     def with_config(self, config: TableConfig) -> MetaClient:
         """The same table with other properties, under the same lock; its timeline is where these say."""
-        store = timeline_of(config, self.storage, self.context, self.lock, self.options, self.store.clock_tolerance_ms)
+        store = timeline_of(config, self.storage, self.context, self.lock, self.options)
         return replace(self, properties=TableProperties(config), store=store, opened=OpenedMetadata())
 
     def now(self) -> MetaClient:

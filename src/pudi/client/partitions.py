@@ -41,8 +41,8 @@ def partitions_where(meta: MetaClient, where: str) -> list[str]:
         InvalidArgumentError: the predicate names another column, or the table isn't partitioned.
         NotSupportedError: a partition path doesn't say the values of the columns, as with TIMESTAMP key generators.
     """
-    root, fields, timeline = meta.storage.root, meta.config.partition_fields, meta.store.load()
-    schema = meta.schema(timeline)
+    root, fields, snapshot = meta.storage.root, meta.config.partition_fields, TableSnapshot.load(meta)
+    schema = snapshot.schema.columns
     bound = bind_where(where, schema, root)
     wanted = columns(bound)
     others = sorted(set(wanted) - set(fields))
@@ -53,7 +53,7 @@ def partitions_where(meta: MetaClient, where: str) -> list[str]:
             table=root,
         )
     found = []
-    for partition in meta.listing(timeline).partitions():
+    for partition in snapshot.listing().partitions():
         known = partition_values(partition, meta.keys, schema) or {}
         if not set(wanted) <= known.keys():
             raise NotSupportedError(

@@ -108,7 +108,7 @@ class _IndexWork:
         heart.start()
         try:
             others = {name for name in maintained if not registry.is_record_level(name)}
-            self.logs = write_index_logs(meta, mdt, self.commit.instant, keys, others, staging.run)
+            self.logs = write_index_logs(meta, self.commit.instant, keys, others, staging.run)
             yield self._commit
         finally:
             heart.stop()

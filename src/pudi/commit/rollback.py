@@ -129,7 +129,9 @@ def _execute(
     blocks = [request for request in requests if request.log_blocks_to_be_deleted]
     commands = roll_back_blocks(meta.storage, target.commit_time, rollback.requested, blocks, meta.lock.verify)
     took_ms = meta.context.clock.now_ms() - began_ms
-    metadata = build_rollback_metadata(meta.storage, rollback.requested, target, requests, commands, took_ms)
+    metadata = build_rollback_metadata(
+        meta.storage, rollback.requested, RollbackPlan(target, tuple(requests)), commands, took_ms
+    )
     if restores:
         discard_metadata(meta, target.commit_time)
     else:

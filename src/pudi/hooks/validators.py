@@ -146,8 +146,8 @@ def validate(
     options = ValidatorOptions.of(meta.options)
     if not options.names or meta.is_metadata or written.operation_type in _UNCHECKED:
         return None
-    seen, partitions = meta.store.load(), touched(written)
-    states = _states(meta, seen, partitions, replace(instant, action=action), written, engine)
+    seen, partitions = TableSnapshot.load(meta), touched(written)
+    states = _states(seen, partitions, replace(instant, action=action), written, engine)
     for name in options.names:
         if name in _SQL:
             for query in _queries(options, name):
@@ -157,36 +157,34 @@ def validate(
                 _REGISTERED[name](states[0].data, states[1].data)
             except Exception as error:
                 raise _Refusal(meta, instant, name).of(cause_text(error)) from error
-    return Validation(meta, seen, partitions)
+    return Validation(meta, seen.timeline, partitions)
 
 
 def _states(
-    meta: MetaClient,
-    seen: Timeline,
+    seen: TableSnapshot,
     partitions: frozenset[str],
     instant: Instant,
     written: CommitMetadata,
     engine: Engine,
 ) -> tuple[TableRows, TableRows]:
     """Return the rows of the partitions before and after a write, both with the columns that it leaves."""
-    completion = None
-    if seen.rules.has_completion_times:
-        completion = next_instant(meta.context.clock.now_ms(), seen.newest_time, meta.config.timezone)
+    meta, timeline, completion = seen.meta, seen.timeline, None
+    if timeline.rules.has_completion_times:
+        completion = next_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)
     done = replace(instant, state=State.COMPLETED, completion=completion)
     store = replace(meta.store, assumed={done.file_name(): written})
     # the metadata table doesn't list the files yet
     then = replace(meta, store=store, opened=OpenedMetadata(), reads_metadata=False)
-    after = seen.with_completed(done)
-    history = read_history(TableSnapshot(then, after))
-    table = ReadableTable(meta.storage.root, then.schema(after), meta.config.populate_meta_fields, history)
+    after = TableSnapshot(then, timeline.with_completed(done))
+    table = ReadableTable(seen.table, after.schema.columns, meta.config.populate_meta_fields, read_history(after))
     plan = plan_read(table, Selection())
 
-    def rows(client: MetaClient, timeline: Timeline) -> TableRows:
-        slices = tuple(client.view(timeline).slices_of(sorted(partitions)))
-        merging = merging_of(TableSnapshot(client, timeline)) if slices else None
+    def rows(snapshot: TableSnapshot) -> TableRows:
+        slices = tuple(snapshot.view().slices_of(sorted(partitions)))
+        merging = merging_of(snapshot) if slices else None
         return engine.rows(meta.storage, replace(plan, slices=slices, merging=merging))
 
-    return rows(meta, seen), rows(then, after)
+    return rows(seen), rows(after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from pudi.metadata_write.index_logs import IndexLogs
 from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.storage import StorageWrapper, is_near
 from pudi.task.metadata_files import LogTarget, append_changes
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 
 _FEW = 1000
 """Number of changes up to which writing them to files on this machine takes less time than starting threads."""
@@ -112,8 +112,9 @@ def commit_changes(
         discard_deltacommit(mdt, requested)
         listed = mdt.store.load()
         timeline = with_inflight_builds(listed, building)
-    of_indexes = {} if logs is None else logs.verify(TableSnapshot(mdt, timeline), maintained)
-    found = _slices(mdt, timeline, None if table is None or timeline is not table.timeline else table, sorted(changes))
+    own = TableSnapshot(mdt, timeline)
+    of_indexes = {} if logs is None else logs.verify(own, maintained)
+    found = _slices(own, None if table is None or timeline is not table.timeline else table, sorted(changes))
     parts = {p: _parts(mdt, p, found[p], changes[p]) for p in sorted(changes)}
     if logs is None:
         instant = begin_deltacommit(mdt, requested, {p: [one.planned for one in parts[p]] for p in parts})
@@ -126,7 +127,7 @@ def commit_changes(
     def append(one: tuple[int, _Part]) -> WriteStat:
         verify()
         number, part = one
-        return append_changes(mdt.storage, LogTarget(requested, mdt.store.layout, part.slice, number), part.changes)
+        return append_changes(storage, LogTarget(requested, mdt.store.layout, part.slice, number), part.changes)
 
     written = mdt.context.executor.map(
         append,
@@ -141,12 +142,12 @@ def commit_changes(
 
 
 def _slices(
-    mdt: MetaClient, timeline: Timeline, table: MetadataTable | None, partitions: Sequence[str]
+    own: TableSnapshot, table: MetadataTable | None, partitions: Sequence[str]
 ) -> dict[str, Sequence[FileSlice]]:
     """Return the file groups of partitions by their numbers, as an open metadata table knows them, if there is one."""
     if table is not None:
         return {partition: table.shards(partition).all for partition in partitions}
-    slices = mdt.view(timeline, sizes=False).slices_of(partitions)
+    slices = own.view(sizes=False).slices_of(partitions)
     return {p: [each for each in slices if each.partition == p] for p in partitions}
 
 

@@ -24,7 +24,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file
 from pudi.metadata.keys import are_empty
 from pudi.metadata.validity import invalidated_partitions
-from pudi.metadata_write.client import Stats, begin_deltacommit
+from pudi.metadata_write.client import Stats, begin_deltacommit, open_metadata
 from pudi.metadata_write.rollback import discard_deltacommit
 from pudi.task import Engine
 from pudi.task.index_keys import ShardTask
@@ -240,7 +240,6 @@ class IndexLogs:
 
 def write_index_logs(
     meta: MetaClient,
-    mdt: MetaClient,
     pending: Instant,
     staged: Sequence[StagedKeyChanges],
     others: Collection[str],
@@ -250,7 +249,6 @@ def write_index_logs(
 
     Args:
         meta: the table.
-        mdt: its metadata table.
         pending: the commit's instant, inflight.
         staged: the changes by index.
         others: the other partitions that the commit may write to.
@@ -263,7 +261,7 @@ def write_index_logs(
         IndexesChangedError: an index was rebuilt since the changes were staged.
         ConflictError: the instant is no longer pending: another process rolled it back, or ran its plan.
     """
-    requested = pending.requested
+    requested, mdt = pending.requested, open_metadata(meta)
     with mdt.lock:
         if of_plan is not None:
             of_plan.refuse_displaced(meta.storage)

@@ -22,6 +22,7 @@ from pudi.filegroup import LogFile, Markers, StorageListing
 from pudi.format import (
     Action,
     CommitMetadata,
+    FileGroupId,
     InstantInfo,
     LogFileName,
     MaxBytes,
@@ -101,7 +102,7 @@ def roll_back_blocks(
     for partition, file_id, base_instant in sorted(groups):
         Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
         resumes = rollback_instant != target  # a write that takes itself back has log files under this token
-        name = _name_of(storage, partition, file_id, base_instant, rollback_instant, resumes=resumes)
+        name = _name_of(storage, FileGroupId(partition, file_id), base_instant, rollback_instant, resumes=resumes)
         path = f"{partition}/{name}" if partition else name
         verify()
         with suppress(TableExistsError):  # by an attempt that died
@@ -110,28 +111,25 @@ def roll_back_blocks(
     return written
 
 
-def _name_of(
-    storage: Storage, partition: str, file_id: str, base_instant: str, rollback_instant: str, *, resumes: bool
-) -> str:
+def _name_of(storage: Storage, group: FileGroupId, base_instant: str, rollback_instant: str, *, resumes: bool) -> str:
     """Return the name of a rollback's log file in a slice: that of an attempt that died, or the next one."""
-    found = (LogFile.of(partition, info) for info in StorageListing(storage).files(partition))
-    known = [log.name for log in found if log and (log.file_id, log.instant) == (file_id, base_instant)]
+    found = (LogFile.of(group.partition, info) for info in StorageListing(storage).files(group.partition))
+    known = [log.name for log in found if log and (log.file_id, log.instant) == (group.file_id, base_instant)]
     token = f"0-{zlib.crc32(rollback_instant.encode()) & 0x7FFFFFFF}-0"
     own = [name.version for name in known if resumes and name.write_token == token]
     try:
         version = min(own, default=1 + max((name.version for name in known), default=0))
-        return LogFileName(file_id, base_instant, version, token).name
+        return LogFileName(group.file_id, base_instant, version, token).name
     except InvalidArgumentError as error:
         raise CorruptError(
-            f"a rollback plan names {file_id!r}, which isn't a file group id", table=storage.root
+            f"a rollback plan names {group.file_id!r}, which isn't a file group id", table=storage.root
         ) from error
 
 
 def build_rollback_metadata(
     storage: Storage,
     rollback_instant: str,
-    target: InstantInfo,
-    requests: Sequence[RollbackRequest],
+    done: RollbackPlan,
     blocks: Mapping[str, Mapping[str, int]],
     took_ms: int,
 ) -> RollbackMetadata:
@@ -140,13 +138,14 @@ def build_rollback_metadata(
     Args:
         storage: the table's files.
         rollback_instant: requested time of the rollback.
-        target: the instant that it undid.
-        requests: what it did.
+        done: the instant that it undid, and what it did.
         blocks: the files with rollback blocks, as `roll_back_blocks` returned them.
         took_ms: its duration in milliseconds.
     """
+    target = done.instant_to_rollback
+    assert target is not None, "the caller knows what it undid"
     partitions: dict[str, RollbackPartitionMetadata] = {}
-    for request in requests:
+    for request in done.rollback_requests:
         partition = request.partition_path
         known = partitions.get(partition, RollbackPartitionMetadata(partition))
         partitions[partition] = RollbackPartitionMetadata(
@@ -216,8 +215,9 @@ def roll_back(mdt: MetaClient, requested: str, rollback_instant: str) -> None:
     commands = _take_out(mdt, requested, rollback_instant, requests)
     if target is not None:
         mdt.store.discard(target)
-    info, took_ms = InstantInfo(requested, Action.DELTACOMMIT.value), mdt.context.clock.now_ms() - began_ms
-    metadata = build_rollback_metadata(mdt.storage, rollback_instant, info, requests, commands, took_ms)
+    done = RollbackPlan(InstantInfo(requested, Action.DELTACOMMIT.value), tuple(requests))
+    took_ms = mdt.context.clock.now_ms() - began_ms
+    metadata = build_rollback_metadata(mdt.storage, rollback_instant, done, commands, took_ms)
     mdt.store.complete(rollback, encode_rollback_metadata(metadata))
 
 
