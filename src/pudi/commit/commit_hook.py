@@ -128,9 +128,10 @@ class _IndexWork:
         check_metadata_kept(meta.config, meta.storage.root)
         maintained = frozenset({*meta.config.metadata_partitions, *building})
         self._check_staged(maintained)
-        table = meta.metadata_table(now)
+        snapshot = TableSnapshot(meta, now)
+        table = snapshot.metadata_table()
         meta.check_listed(table)
-        locked = LockedCommit(TableSnapshot(meta, now), table, maintained)
+        locked = LockedCommit(snapshot, table, maintained)
         found = self._removals(maintained) if self.commit.removed is not None else self._additions(locked)
         changes = {partition: each for partition, each in found.items() if each is not None and len(each)}
         held = LockedMetadata(table, maintained, set(building.values()), self.logs)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import Action
-from pudi.timeline import Timeline
 
 KEY_V1: Final = "deltastreamer.checkpoint.key"
 RESET_V1: Final = "deltastreamer.checkpoint.reset_key"
@@ -87,16 +87,16 @@ def resumed(meta: MetaClient | None, wanted: str | None) -> Checkpoint:
     asked = Checkpoint(None if wanted == EARLIEST else wanted, reset=wanted)
     if meta is None:
         return asked
-    timeline = meta.store.load()
-    found = _newest(meta, timeline)
+    snapshot = TableSnapshot.load(meta)
+    found = _newest(snapshot)
     if found is None and meta.store.has_history():
-        timeline = timeline.with_archived(meta.store.archived())
-        found = _newest(meta, timeline)
+        snapshot = snapshot.at(snapshot.timeline.with_archived(meta.store.archived()))
+        found = _newest(snapshot)
     if wanted is not None and (found is None or found.reset != wanted):
         return asked
     if found is not None:
         return found
-    if timeline.commits:
+    if snapshot.timeline.commits:
         raise InvalidArgumentError(
             "the table has commits, and none of them says where an ingestion has got to: give checkpoint='earliest' to "
             "begin with all that the source has, or the place to begin after",
@@ -105,8 +105,9 @@ def resumed(meta: MetaClient | None, wanted: str | None) -> Checkpoint:
     return asked
 
 
-def _newest(meta: MetaClient, timeline: Timeline) -> Checkpoint | None:
-    commits = meta.commits_by_completion(timeline)
+def _newest(snapshot: TableSnapshot) -> Checkpoint | None:
+    meta = snapshot.meta
+    commits = snapshot.commits
     if meta.merges_on_read:  # as StreamerCheckpointUtils does: compactions are commits there
         commits = [each for each in commits if each.action is Action.DELTACOMMIT] or commits
     for instant in reversed(commits):

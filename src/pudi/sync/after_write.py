@@ -16,6 +16,7 @@ from pudi.catalogs.sync_result import SyncResult
 from pudi.catalogs.thrift_client import addresses
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options, SyncOptions
 from pudi.config.option import text_of
 from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TOOL, MANIFEST_PLACES
@@ -35,13 +36,13 @@ def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:
     """
     clock = meta.context.clock
     began = clock.monotonic()
-    timeline = meta.store.load()
-    bases = [each.base.path for each in meta.view(timeline, sizes=False).all_slices() if each.base is not None]
+    snapshot = TableSnapshot.load(meta)
+    bases = [each.base.path for each in snapshot.view(sizes=False).all_slices() if each.base is not None]
     root = location_url(meta.storage.root)
     lines = [f"{root}/{path}" if absolute else basename(path) for path in bases]
     path = ABSOLUTE_MANIFEST if absolute else MANIFEST
     meta.storage.put(path, "".join(f"{line}\n" for line in lines).encode())
-    return SyncResult(f"{root}/{path}", (), newest_times(timeline)[0], True, clock.monotonic() - began)
+    return SyncResult(f"{root}/{path}", (), newest_times(snapshot.timeline)[0], True, clock.monotonic() - began)
 
 
 def check_sync(options: Options) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pudi.catalogs import Catalog, CatalogTable, is_hudi
 from pudi.catalogs.registered import HudiTable, Registration, registered_tables
-from pudi.client.meta_client import MetaClient
-from pudi.config import Options, SyncOptions
+from pudi.client.snapshot import TableSnapshot
+from pudi.config import SyncOptions
 from pudi.config.sync_options import MANIFEST_PLACES
 from pudi.errors import PudiError
 from pudi.sync.after_write import opened_place, request_of
@@ -46,42 +46,40 @@ class RegisteredState:
     problem: str = ""
 
 
-def registered_states(meta: MetaClient, timeline: Timeline, options: Options) -> tuple[RegisteredState, ...]:
+def registered_states(snapshot: TableSnapshot) -> tuple[RegisteredState, ...]:
     """Return the state of each entry in the catalogs that the options name for syncs after writes.
 
     Args:
-        meta: the table.
-        timeline: its timeline.
-        options: the writers' options.
+        snapshot: the table, with the writers' options.
     """
     found: list[RegisteredState] = []
-    for place in SyncOptions.of(options).places:
+    for place in SyncOptions.of(snapshot.options).places:
         if place in MANIFEST_PLACES:
             continue
         try:
-            found += _states(meta, timeline, options, place)
+            found += _states(snapshot, place)
         except PudiError as error:
             found.append(RegisteredState(place, "", None, problem=str(error)))
     return tuple(found)
 
 
-def _states(meta: MetaClient, timeline: Timeline, options: Options, place: str) -> list[RegisteredState]:
-    with opened_place(place, options, meta.context) as (catalog, name):
-        request = request_of(catalog, options, name=name)
-        table = HudiTable(meta.config, meta.schema_json(timeline), meta.storage.root, *newest_times(timeline))
+def _states(snapshot: TableSnapshot, place: str) -> list[RegisteredState]:
+    with opened_place(place, snapshot.options, snapshot.meta.context) as (catalog, name):
+        request = request_of(catalog, snapshot.options, name=name)
+        table = HudiTable(snapshot.config, snapshot.schema.avro, snapshot.table, *newest_times(snapshot.timeline))
         registration = registered_tables(
             table, request.options, request.name, request.extractor, has_partitions=catalog.has_partitions
         )
         wanted = registration.tables
         known = catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
-        paths = all_partitions(meta, timeline).present if registration.is_partitioned and known else ()
+        paths = all_partitions(snapshot).present if registration.is_partitioned and known else ()
         states = []
         for each in wanted:
             entry = known.get(each.name.table)
             if entry is None:
                 states.append(RegisteredState(str(catalog), str(each.name), None, ("it isn't registered",)))
                 continue
-            differences = tuple(_differences(catalog, registration, each, entry, timeline, paths))
+            differences = tuple(_differences(catalog, registration, each, entry, snapshot.timeline, paths))
             states.append(RegisteredState(str(catalog), str(each.name), registered_times(entry)[0], differences))
         return states
 

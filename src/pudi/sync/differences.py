@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pudi.catalogs import CatalogColumn, CatalogTable
 from pudi.catalogs.registered import LAST_COMMIT, LAST_COMPLETION
 from pudi.catalogs.values import with_s3_scheme
-from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.format import Action
 from pudi.timeline import Instant, Timeline
 
@@ -87,7 +87,7 @@ def commits_since(timeline: Timeline, last: str | None, completion: str | None) 
     return [each for each in timeline.commits if each.requested > last or _completion(each) > end]
 
 
-def changed_partitions(meta: MetaClient, timeline: Timeline, commits: Iterable[Instant]) -> PartitionChanges:
+def changed_partitions(snapshot: TableSnapshot, commits: Iterable[Instant]) -> PartitionChanges:
     """Return the partitions that commits wrote to or replaced.
 
     Only those with replaced file groups are listed, as they may hold nothing now; a commit's own files are there.
@@ -95,19 +95,19 @@ def changed_partitions(meta: MetaClient, timeline: Timeline, commits: Iterable[I
     written: set[str] = set()
     replaced: set[str] = set()
     for commit in commits:
-        metadata = meta.store.read_commit_metadata(commit)
+        metadata = snapshot.meta.store.read_commit_metadata(commit)
         written.update(metadata.partition_to_write_stats)
         replaced.update(metadata.partition_to_replace_file_ids or ())
     if not replaced:
         return PartitionChanges(tuple(sorted(written)))
-    held = {each.partition for each in meta.view(timeline, sizes=False).slices_of(sorted(replaced))}
+    held = {each.partition for each in snapshot.view(sizes=False).slices_of(sorted(replaced))}
     gone = replaced - held
     return PartitionChanges(tuple(sorted((written | replaced) - gone)), tuple(sorted(gone)))
 
 
-def all_partitions(meta: MetaClient, timeline: Timeline) -> PartitionChanges:
+def all_partitions(snapshot: TableSnapshot) -> PartitionChanges:
     """Return all partitions that hold data."""
-    held = {each.partition for each in meta.view(timeline, sizes=False).all_slices()}
+    held = {each.partition for each in snapshot.view(sizes=False).all_slices()}
     return PartitionChanges(tuple(sorted(held)), complete=True)
 
 

@@ -29,6 +29,7 @@ from pudi.catalogs.registered import (
 from pudi.catalogs.sync_result import SyncedTable, SyncResult
 from pudi.catalogs.values import PROVIDER, Values
 from pudi.client.meta_client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetricsOptions, SyncOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
@@ -44,7 +45,6 @@ from pudi.sync.differences import (
     one_spelling,
     registered_times,
 )
-from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
     from pudi.metrics import metered
@@ -123,17 +123,15 @@ def _synced(meta: MetaClient, request: SyncRequest) -> SyncResult:
 
 
 def _attempt(meta: MetaClient, request: SyncRequest, first_seen: dict[TableName, Times], began: float) -> SyncResult:
-    timeline = meta.store.load()
-    last, completion = newest_times(timeline)
-    table = HudiTable(
-        meta.config, meta.schema_json(timeline), meta.storage.root, last, completion, request.spark_version
-    )
+    snapshot = TableSnapshot.load(meta)
+    last, completion = newest_times(snapshot.timeline)
+    table = HudiTable(snapshot.config, snapshot.schema.avro, snapshot.table, last, completion, request.spark_version)
     has_partitions = request.catalog.has_partitions
     registration = registered_tables(
         table, request.options, request.name, request.extractor, has_partitions=has_partitions
     )
     times = sync_properties(table) if has_partitions else {}
-    run = _Sync(meta, timeline, request, registration, times, first_seen)
+    run = _Sync(snapshot, request, registration, times, first_seen)
     done = run.run()
     seconds = meta.context.clock.monotonic() - began
     return SyncResult(str(request.catalog), done, last, run.is_complete, seconds)
@@ -148,8 +146,7 @@ class _Sync:
 
     def __init__(
         self,
-        meta: MetaClient,
-        timeline: Timeline,
+        snapshot: TableSnapshot,
         request: SyncRequest,
         registration: Registration,
         times: dict[str, str],
@@ -158,14 +155,14 @@ class _Sync:
         """Take what to do.
 
         Args:
-            meta: the table.
-            timeline: its timeline now.
+            snapshot: the table now.
             request: where and how.
             registration: what is to be registered.
             times: properties that say how far it will be; none for a catalog that doesn't keep them.
             first_seen: the times in the catalog when the first attempt began; it's filled here.
         """
-        self._meta, self._timeline, self._request = meta, timeline, request
+        self._snapshot, self._request = snapshot, request
+        self._meta, self._timeline = snapshot.meta, snapshot.timeline
         self._catalog, self._options = request.catalog, request.options
         self._registration, self._times = registration, times
         self._first_seen = first_seen
@@ -295,14 +292,14 @@ class _Sync:
             if commits is None:
                 self._changes[key] = self._all()
             else:
-                self._changes[key] = changed_partitions(self._meta, self._timeline, commits)
+                self._changes[key] = changed_partitions(self._snapshot, commits)
         return self._changes[key]
 
     def _all(self) -> PartitionChanges:
         self.is_complete = True
         key = None, None
         if key not in self._changes:
-            self._changes[key] = all_partitions(self._meta, self._timeline)
+            self._changes[key] = all_partitions(self._snapshot)
         return self._changes[key]
 
     def _make_database(self, name: str) -> None:

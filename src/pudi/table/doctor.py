@@ -96,7 +96,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         clustering=_clustering(snapshot, slices),
         problem=problem,
         upgrade=_upgrade(meta),
-        catalogs=compare.registered_states(meta, snapshot.timeline, options)
+        catalogs=compare.registered_states(TableSnapshot(meta, snapshot.timeline, options))
         if SyncOptions(options.given).is_on
         else (),
     )

@@ -64,7 +64,7 @@ def _claimed(write: WriteAttempt, placed: Placement) -> Claimed:
     elif placed.plan is not None:  # its tasks find out the file groups
         whole = {task.partition for task in placed.plan}
     if placed.reads is not None:
-        whole |= set(placed.reads(write.meta.listing(write.timeline).partitions()))
+        whole |= set(placed.reads(write.snapshot.listing().partitions()))
     return Claimed(frozenset(placed.known_groups), frozenset(whole), frozenset(inserts))
 
 

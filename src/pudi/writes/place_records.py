@@ -162,12 +162,12 @@ def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list
         CorruptError: a file isn't the one that its commit wrote.
     """
     meta = write.meta
-    view = meta.view(write.timeline)
+    view = write.snapshot.view()
     slices = view.all_slices() if partitions is None else view.slices_of(partitions)
     listed = meta.opened.metadata if meta.lists_by_metadata else None  # else one that has been deleted since
     if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
         refuse_behind(write.snapshot)
-    newest = files_written(meta, meta.commits_by_completion(write.timeline)[-1:])
+    newest = files_written(meta, write.snapshot.commits[-1:])
     seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
     verify_committed_files(meta, view, slices, seen)
     return slices

@@ -26,7 +26,6 @@ from pudi.indexes.secondary_index.changes import (
     stage_secondary,
     type_of_indexed,
 )
-from pudi.metadata import MetadataTable as MetadataTable
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
 from pudi.metadata.record_index import certain_texts, may_be_looked_up, may_be_secondary
