@@ -188,10 +188,11 @@ class IndexRun:
                     instant=instant.requested,
                 )
             meta.store.refuse_strangers(instant, builder.work.snapshot.timeline, now.timeline)
-            self._check_updated_by_all(builder, now.timeline)
-            stats = {partition: (), **filled, **builder.finish(now)}
             mdt = open_metadata(meta)
-            own = mdt.store.load().find(instant.requested, Action.DELTACOMMIT)
+            listed = mdt.store.load()
+            self._check_updated_by_all(builder, now.timeline, listed)
+            stats = {partition: (), **filled, **builder.finish(now)}
+            own = listed.find(instant.requested, Action.DELTACOMMIT)
             if own is None or own.is_completed:
                 raise _CommitMissedIndex("the metadata table lost the index's delta commit", table=meta.storage.root)
             if set(stats) - {partition}:  # if this process dies, commits must maintain the companions too
@@ -200,8 +201,13 @@ class IndexRun:
             complete_partitions(mdt, own, stats, stats)
             return complete_index(meta, instant, stats), stats
 
-    def _check_updated_by_all(self, builder: IndexBuilder, now: Timeline) -> None:
+    def _check_updated_by_all(self, builder: IndexBuilder, now: Timeline, own: Timeline) -> None:
         """Check that every commit since the start of the build updated the index.
+
+        Args:
+            builder: the build.
+            now: the table's timeline.
+            own: the metadata table's.
 
         Raises:
             _CommitMissedIndex: one did not, or the file groups were compacted before their base files existed.
@@ -209,7 +215,6 @@ class IndexRun:
         meta, work = self.meta, builder.work
         partition, kind = work.spec.partition, registry.kind_of(work.spec.partition)
         mdt = open_metadata(meta)
-        own = mdt.store.load()
         files, _ = mdt.storage.list_dir(partition)
         bases = [name for info in files if (name := parse_base_file(basename(info.path))) is not None]
         if any(base.instant != work.requested for base in bases):
