@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import StorageListing
 from pudi.format.avro_encode import encode_records
 from pudi.format.hfile_write import encode_hfile
@@ -94,9 +95,9 @@ def main() -> None:
         meta = MetaClient.open(str(root), None, {})
         timeline = meta.store.load()
         folders = seconds(lambda: StorageListing(meta.storage).all_files())
-        cold = seconds(lambda: MetaClient.open(str(root), None, {}).listing(timeline).all_files())
-        meta.listing(timeline).all_files()
-        warm = seconds(lambda: meta.listing(timeline).all_files())
+        cold = seconds(lambda: TableSnapshot(MetaClient.open(str(root), None, {}), timeline).listing().all_files())
+        TableSnapshot(meta, timeline).listing().all_files()
+        warm = seconds(lambda: TableSnapshot(meta, timeline).listing().all_files())
     assert cold[1] == warm[1] == given.files
     said = {
         "files": given.files,

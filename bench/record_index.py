@@ -23,6 +23,7 @@ from trips import uuids
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import Context, FileInfo, Storage
 from pudi.format import instant_to_millis
 from pudi.format.hfile_write import encode_hfile
@@ -130,7 +131,7 @@ def one_lookup(root: Path, key: str) -> dict[str, float]:
 def index_of(root: Path) -> RecordShards:
     """The table's record index, opened."""
     meta = MetaClient.open(str(root), None, {})
-    table = meta.metadata_table(meta.store.load())
+    table = TableSnapshot.load(meta).metadata_table()
     return RecordShards.of(table.storage, table.shards(RECORD_INDEX).all, table.scope, partitioned=False)
 
 

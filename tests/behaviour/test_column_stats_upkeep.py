@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, LogFile
 from pudi.metadata import StatsSpec, column_stats_records, stats_of_files
@@ -185,6 +186,6 @@ def _assert_kept(path: Path) -> None:
         r["key"]: str(r["ColumnStatsMetadata"])
         for r in column_stats_records(stats_of_files(found), spec.version).to_pylist()
     }
-    stored = meta.metadata_table(meta.store.load()).read("column_stats")
+    stored = TableSnapshot.load(meta).metadata_table().read("column_stats")
     known = {r["key"]: str(r["ColumnStatsMetadata"]) for r in stored.to_pylist()}
     assert {key: known.get(key) for key in made} == made

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pudi
+from pudi.client.snapshot import TableSnapshot
 from pudi.format import BloomFilter
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_rows import encode_rows
@@ -52,7 +53,7 @@ def test_base_files_are_read(engine: Engine, tmp_path: Path) -> None:
     made = PudiTable.create(LocalEngine(), tmp_path / "trips", SCHEMA, Layout())
     made.write("upsert", table([trip(n, n) for n in range(20)]))
     before = made.snapshot()
-    avro = add_meta_fields(made.table._meta.schema_json(made.table.timeline))
+    avro = add_meta_fields(TableSnapshot(made.table._meta, made.table.timeline).schema.avro)
     for path in made.path.rglob("*.parquet"):
         rows = pq.read_table(path)
         content = encode_rows(rows.cast(_plain(rows.schema)), avro, rows["_hoodie_record_key"])

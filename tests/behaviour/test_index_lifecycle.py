@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.errors import CorruptError
 from pudi.format import Action, CompactionPlan, encode_compaction_plan
 from pudi.format.plans import IndexedPartition, encode_index_plan
@@ -208,7 +209,7 @@ def test_a_planned_compaction_goes_with_the_files_that_it_names(tmp_path: Path) 
     trips.create_index("column_stats")
     meta = MetaClient.open(trips.path, None, {})
     mdt = open_metadata(meta)
-    slices = [each for each in mdt.view(mdt.store.load()).all_slices() if each.logs]
+    slices = [each for each in TableSnapshot.load(mdt).view().all_slices() if each.logs]
     plan = CompactionPlan(tuple(operation_of(each, 1 << 20) for each in slices))
     assert "column_stats" in {each.partition_path for each in plan.operations}
     mdt.store.request(Action.COMPACTION, encode_compaction_plan(plan))

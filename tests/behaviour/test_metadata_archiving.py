@@ -11,6 +11,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import Context
 from pudi.filegroup import SliceFiles
 from pudi.format import Action
@@ -106,7 +107,7 @@ def test_a_savepoint_keeps_its_state_of_the_metadata_table(tmp_path: Path, versi
 def slices_of_files(path: Path) -> list[SliceFiles]:
     """The slices of the partition files of the metadata table, newest first."""
     meta = metadata_of(path)
-    [group] = meta.view(meta.store.load()).groups_of(["files"])
+    [group] = TableSnapshot.load(meta).view().groups_of(["files"])
     return list(group.slices)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import resolve
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
@@ -35,7 +36,7 @@ OF_THE_BUILD = {"instantTime", "timestamp"}
 
 def opened(path: Path) -> tuple[MetaClient, MetadataTable]:
     meta = MetaClient.open(str(path), None, {}, Context())
-    return meta, meta.metadata_table(meta.store.load())
+    return meta, TableSnapshot.load(meta).metadata_table()
 
 
 def contents(path: Path) -> dict[str, list[str]]:

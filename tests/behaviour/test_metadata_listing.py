@@ -11,6 +11,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import StorageListing
 from pudi.metadata import MetadataListing, MetadataWarning
 from pudi.storage import CountingStorage
@@ -53,7 +54,7 @@ def test_no_folder_is_listed(path: Path) -> None:
 def _requests(meta: MetaClient, storage: CountingStorage) -> int:
     timeline = meta.store.load()
     storage.reset()
-    list(meta.listing(timeline).all_files())
+    list(TableSnapshot(meta, timeline).listing().all_files())
     return sum(storage.calls.values())
 
 
@@ -72,7 +73,7 @@ def test_a_partition_that_is_still_being_built_is_not_asked(path: Path) -> None:
     properties = path / ".hoodie" / "hoodie.properties"
     kept = [line for line in properties.read_text().splitlines() if not line.startswith("hoodie.table.metadata.")]
     properties.write_text("\n".join([*kept, "hoodie.table.metadata.partitions.inflight=files", ""]))
-    listing = client(path).listing(client(path).store.load())
+    listing = TableSnapshot.load(client(path)).listing()
     assert isinstance(listing, StorageListing)
 
 
@@ -103,7 +104,7 @@ def test_folders_are_listed_where_the_metadata_table_cannot_be_read(path: Path, 
 def test_a_damaged_listing_warns_once(path: Path) -> None:
     shutil.rmtree(path / ".hoodie" / "metadata" / "files")
     meta = client(path)
-    listing = meta.listing(meta.store.load())
+    listing = TableSnapshot.load(meta).listing()
     assert isinstance(listing, MetadataListing)
     with pytest.warns(MetadataWarning):
         found = listing.all_files()

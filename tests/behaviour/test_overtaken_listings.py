@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 
@@ -67,14 +67,14 @@ def before_listing(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Runs a function once, when a timeline is loaded and no file is listed."""
 
     def register(other: Callable[[], object]) -> None:
-        left, listing = [other], MetaClient.listing
+        left, listing = [other], TableSnapshot.listing
 
-        def overtaken(client: MetaClient, *given: object) -> object:
-            if left and not client.is_metadata:
+        def overtaken(snapshot: TableSnapshot, *given: object) -> object:
+            if left and not snapshot.meta.is_metadata:
                 left.pop()()
-            return listing(client, *given)  # type: ignore[arg-type]
+            return listing(snapshot, *given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(MetaClient, "listing", overtaken)
+        monkeypatch.setattr(TableSnapshot, "listing", overtaken)
 
     return register
 

@@ -14,6 +14,7 @@ import pudi
 import pudi.table.base as verbs_module
 from pudi import timeline
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.config import ArchiveOptions
 from pudi.context import Context, ManualClock
 from pudi.engine.local import LocalEngine
@@ -212,7 +213,7 @@ def test_a_metadata_table_that_appears(trips: pudi.Table, during: Any) -> None:
 
 def test_a_schema_that_changes(trips: pudi.Table, during: Any) -> None:
     meta = MetaClient.open(trips.path, None, {})
-    wider = meta.schema_json(meta.store.load()).replace('"name":"rider"', '"name":"driver"')
+    wider = TableSnapshot.load(meta).schema.avro.replace('"name":"rider"', '"name":"driver"')
 
     def evolve() -> None:
         instant = meta.store.start(meta.store.request(Action.COMMIT))
@@ -335,7 +336,7 @@ def test_a_slow_commit_is_not_taken_for_an_archived_one(trips: pudi.Table) -> No
     stat = WriteStat(
         file_id="late-0", path=f"nyc/{name}", prev_commit="null", num_writes=2, num_inserts=2, partition_path="nyc"
     )
-    text = meta.schema_json(meta.store.load())
+    text = TableSnapshot.load(meta).schema.avro
     meta.store.complete(slow, encode_commit_metadata(CommitMetadata({"nyc": (stat,)}, extra_metadata={"schema": text})))
     seen = trips.changes(until=fast.completion_time).to_arrow()
     assert isinstance(seen, pa.Table)

@@ -16,6 +16,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import StorageListing
 from pudi.format import BloomFilter, parse_base_file
 from pudi.format.layout import PARTITION_METADATA
@@ -45,7 +46,7 @@ class Opened:
         self.path = golden.unpack(folder)
         self.table = pudi.Table(str(self.path))
         self.meta: MetaClient = self.table._meta
-        self.metadata: MetadataTable = self.meta.metadata_table(self.meta.store.load())
+        self.metadata: MetadataTable = TableSnapshot.load(self.meta).metadata_table()
 
     def rows(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.table.scan(meta_fields=True).to_arrow().to_pylist()
@@ -89,7 +90,7 @@ def test_there_are_tables_with_each_partition() -> None:
 @having(FILES)
 def test_files_are_those_in_the_folders(opened: Opened) -> None:
     assert set(metadata_partitions(opened.path)) == set(opened.metadata.partitions)
-    listing = opened.meta.listing(opened.meta.store.load())
+    listing = TableSnapshot.load(opened.meta).listing()
     folders = StorageListing(opened.meta.storage).all_files()
     expected = {
         partition: {
@@ -100,7 +101,7 @@ def test_files_are_those_in_the_folders(opened: Opened) -> None:
     found = {partition: {info.path: info.size for info in files} for partition, files in listing.all_files().items()}
     assert found == expected
     assert list(listing.partitions()) == sorted(folders)
-    for fresh in (listing, opened.meta.listing(opened.meta.store.load())):
+    for fresh in (listing, TableSnapshot.load(opened.meta).listing()):
         some = [*sorted(folders)[1:], "not/there"]
         assert {p: {i.path for i in files} for p, files in fresh.files_of(some).items()} == {
             partition: set(expected.get(partition, ())) for partition in some
@@ -142,7 +143,7 @@ def _leaf(file: Path, column: str) -> pa.Array:
 @having(COLUMN_STATS)
 def test_statistics_of_base_files_are_those_of_their_columns(opened: Opened) -> None:
     stats = _stats(opened, COLUMN_STATS)
-    listing = opened.meta.listing(opened.meta.store.load()).all_files()
+    listing = TableSnapshot.load(opened.meta).listing().all_files()
     folder_of = {info.path.rpartition("/")[2]: partition for partition, files in listing.items() for info in files}
     assert {row["file"] for row in stats} <= set(folder_of)
     checked = 0
@@ -199,7 +200,7 @@ def test_statistics_of_partitions_hold_all_their_rows(opened: Opened) -> None:
 @having(BLOOM_FILTERS)
 def test_bloom_filters_are_those_of_the_base_files(opened: Opened) -> None:
     records = {row["key"]: row["BloomFilterMetadata"] for row in opened.metadata.read(BLOOM_FILTERS).to_pylist()}
-    listing = opened.meta.listing(opened.meta.store.load()).all_files()
+    listing = TableSnapshot.load(opened.meta).listing().all_files()
     files = [(p, info.path) for p, found in listing.items() for info in found if info.path.endswith(".parquet")]
     assert set(records) == {bloom_key(partition, path.rpartition("/")[2]) for partition, path in files}
     for partition, path in files:
@@ -256,7 +257,7 @@ def test_the_secondary_index_is_a_scan_of_column_and_key(opened: Opened) -> None
 def test_the_expression_index_is_of_the_columns_in_the_files(opened: Opened) -> None:
     name = next(p for p in opened.metadata.partitions if p.startswith("expr_"))
     stats = _stats(opened, name)
-    listing = opened.meta.listing(opened.meta.store.load()).all_files()
+    listing = TableSnapshot.load(opened.meta).listing().all_files()
     folder_of = {info.path.rpartition("/")[2]: partition for partition, files in listing.items() for info in files}
     of_files = [row for row in stats if row["file"] in folder_of]
     assert any(row["file"].endswith(".parquet") for row in of_files)

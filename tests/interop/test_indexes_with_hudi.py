@@ -10,6 +10,7 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import Context
 from pudi.format import Action, State
 from pudi.storage import open_storage
@@ -95,7 +96,7 @@ def client_of(spark: Any, trips: pudi.Table, layout: Layout) -> Any:
         "hoodie.write.lock.provider": LOCK,
         "hoodie.embed.timeline.server": "false",
     }  # fmt: skip
-    schema = MetaClient.open(trips.path, None, {}).schema_json(trips.timeline)
+    schema = TableSnapshot(MetaClient.open(trips.path, None, {}), trips.timeline).schema.avro
     make = spark._jvm.org.apache.hudi.DataSourceUtils.createHoodieClient
     return make(spark._jsc, schema, trips.path, "trips", options)
 

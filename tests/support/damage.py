@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import BaseFile, FileSlice
 from pudi.format import BloomFilter, BloomOptions
 from pudi.format.metadata_partitions import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
@@ -38,7 +39,7 @@ def say(path: Path, partition: str, changes: Changes) -> None:
 def newest_slice(path: Path, partition: str = "nyc") -> FileSlice:
     """A slice of a partition, with log files if one has some."""
     meta = _open(path)
-    slices = [s for s in meta.view(meta.store.load()).all_slices() if s.partition == partition]
+    slices = [s for s in TableSnapshot.load(meta).view().all_slices() if s.partition == partition]
     return max(slices, key=lambda s: len(s.logs))
 
 
@@ -84,7 +85,7 @@ def invent_a_key(path: Path) -> None:
 def _narrow(path: Path, partition: str, name: str = "") -> None:
     """Statistics of `fare`, of partitions or of one file in nyc, end at its least value."""
     meta = _open(path)
-    stats = stats_of_records(meta.metadata_table(meta.store.load()).read(partition))
+    stats = stats_of_records(TableSnapshot.load(meta).metadata_table().read(partition))
     mine = stats.filter(pc.equal(stats["column"], "fare"))
     rows = mine.set_column(mine.schema.get_field_index("max"), mine.schema.field("max"), mine["min"])
     if partition == COLUMN_STATS:
@@ -142,7 +143,7 @@ def garble_definitions(path: Path) -> None:
 def narrow_results(path: Path) -> None:
     """An expression index over riders says of a file that it hasn't results that it has."""
     meta, name = _open(path), newest_base(path).name.name
-    stats = stats_of_records(meta.metadata_table(meta.store.load()).read(UPPER))
+    stats = stats_of_records(TableSnapshot.load(meta).metadata_table().read(UPPER))
     rows = stats.filter(pc.equal(stats["file"], name))
     rows = rows.set_column(rows.schema.get_field_index("max"), rows.schema.field("max"), pa.array([b"A"], pa.binary()))
     rows = rows.set_column(rows.schema.get_field_index("min"), rows.schema.field("min"), pa.array([b"A"], pa.binary()))

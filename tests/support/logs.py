@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.format import Action, CommitMetadata, WriteStat
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.log_block import BlockKind, Header, encode_block
@@ -71,7 +72,7 @@ class LogTable:
         return done
 
     def _write(self, meta: MetaClient, instant: Instant, partition: str, rows: pa.Table, dead: list[str]) -> WriteStat:
-        file_slice = meta.view(meta.store.load()).slices(partition)[0]
+        file_slice = TableSnapshot.load(meta).view().slices(partition)[0]
         assert file_slice.base is not None
         old = meta.config.version < 8
         named, version = (

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from pudi.client.properties import read_properties, update_properties
-from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, commits_by_completion, find_schema
 from pudi.client.table_keys import key_generator, path_columns_of
 from pudi.config import (
     CallbackOptions,
@@ -34,30 +29,22 @@ from pudi.config import (
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.context.lazy import lazy_module
-from pudi.errors import CorruptError, NotSupportedError, naming
-from pudi.filegroup import FileListing, FileSystemView, StorageListing, ViewOptions, partitioned, path_columns
-from pudi.format import METADATA_DIR, Action, CommitMetadata, Layout
+from pudi.errors import CorruptError
+from pudi.filegroup import partitioned, path_columns
+from pudi.format import METADATA_DIR, Action, Layout
 from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES
 from pudi.locks import open_lock
-from pudi.metadata import KeptListing, MetadataListing, MetadataTable
+from pudi.metadata import KeptListing, MetadataTable
 from pudi.record import KeyGenerator
-from pudi.schema import avro_to_arrow, with_text_columns_text, without_meta_fields
 from pudi.storage import StorageBelow, delete_for_good, open_storage, synced
-from pudi.timeline import Instant, InstantTimes, Timeline, TimelineStore
+from pudi.timeline import InstantTimes, Timeline, TimelineStore
 from pudi.timeline.guards import refuse_layout
 
 if TYPE_CHECKING:
     from pudi.metrics import metered as metrics
 else:
     metrics = lazy_module("pudi.metrics.metered")
-
-
-@lru_cache(maxsize=16)  # a verb asks several times, and it's mostly the same
-def _check_schema(avro_json: str) -> None:
-    """Refuse a text that is no Avro schema of a table. Whether its types are supported is checked later."""
-    with suppress(NotSupportedError):
-        avro_to_arrow(avro_json)
 
 
 def timeline_of(config: TableConfig, storage: Storage, context: Context, lock: Lock, options: Options) -> TimelineStore:
@@ -236,42 +223,10 @@ class MetaClient:
         columns = path_columns(self.storage)
         return () if columns is None else columns.names
 
-    def view(
-        self,
-        timeline: Timeline,
-        *,
-        seen: Timeline | None = None,
-        archived_until: str | None = None,
-        opened: MetadataTable | None = None,
-        sizes: bool = True,
-        whole: bool | None = None,
-    ) -> FileSystemView:
-        """File slices as a reader sees them; see `FileSystemView` and `listing`.
-
-        By default log files are checked to be whole, except in a metadata table.
-        """
-        whole = (sizes if whole is None else whole) and not self.is_metadata
-        options = ViewOptions(seen, archived_until, self.merges_on_read, sizes, whole, self.virtual_keys)
-        return FileSystemView(timeline, self.listing(timeline, opened), self.store, options)
-
     @property
     def lists_by_metadata(self) -> bool:
         """Whether files are listed through the metadata table: there is one, and reading it isn't switched off."""
         return self.reads_metadata and FILES in self.config.metadata_partitions
-
-    def listing(self, timeline: Timeline, opened: MetadataTable | None = None) -> FileListing:
-        """Return the listing of the table's files: of the metadata table if one is ready, otherwise of folders.
-
-        Args:
-            timeline: the table's timeline, loaded before.
-            opened: the metadata table, where it's been opened by that timeline already.
-        """
-        folders = StorageListing(self.storage)
-        if not self.lists_by_metadata:
-            return folders
-        if opened is None and self.opened.table is not None and self.opened.table[0] is timeline:
-            opened = self.opened.table[1]
-        return MetadataListing(lambda: self.metadata_table(timeline), folders, self.opened.listing, opened)
 
     def check_listed(self, table: MetadataTable) -> None:
         """Refuse to add to a metadata table whose list of files was unreadable at the last request.
@@ -290,13 +245,6 @@ class MetaClient:
             path=f"{METADATA_DIR}/{error.path}",
             offset=error.offset,
         )
-
-    def metadata_table(self, timeline: Timeline) -> MetadataTable:
-        """The metadata table, opened for reading; arguments and errors as of `MetadataTable.open`."""
-        before = self.opened.metadata
-        found = MetadataTable.open(self.storage, self.config, self.store, timeline, before)
-        self.opened.metadata = found
-        return found
 
     def delete_locked(self, paths: Sequence[str]) -> None:
         """Delete files for good, under the table's lock.
@@ -334,45 +282,3 @@ class MetaClient:
     def update_config(self, config: TableConfig) -> None:
         """Take over the table's properties as they were read or changed."""
         self.properties.config = config
-
-    def schema_json(self, timeline: Timeline) -> str:
-        """The table's Avro schema without meta fields, as JSON text (TableSchemaResolver).
-
-        Raises:
-            CorruptError: neither a commit nor the properties hold a schema, or a commit holds something else.
-        """
-        found = find_schema(self.store, timeline)
-        if found is not None:
-            instant, text = found[0], found[1].extra_metadata[SCHEMA_KEY]
-            with naming(self.store.history if instant is None else self.store.path(instant), self.storage.root):
-                _check_schema(text)
-            return self._with_path_columns(text)
-        if self.config.create_schema:
-            return self._with_path_columns(self.config.create_schema)
-        raise CorruptError(
-            f"no commit and no property ({TableConfig.create_schema}) says what the table's columns are",
-            table=self.storage.root,
-        )
-
-    def _with_path_columns(self, text: str) -> str:
-        """Return a stated schema with the partition columns that files leave out; commits may state them or not."""
-        return with_text_columns_text(text, self.path_columns) if self.path_columns else text
-
-    def schema_by_id(self, timeline: Timeline) -> str | None:
-        """The table's schema by ids as JSON text; None in a table without schema on read."""
-        metadata = self.schema_commit(timeline)
-        return None if metadata is None else metadata.extra_metadata.get(INTERNAL_SCHEMA_KEY) or None
-
-    def schema_commit(self, timeline: Timeline) -> CommitMetadata | None:
-        """Return the metadata of the newest commit that states a schema, or None."""
-        found = find_schema(self.store, timeline)
-        return None if found is None else found[1]
-
-    def schema(self, timeline: Timeline) -> pa.Schema:
-        """The table's columns without meta fields."""
-        return without_meta_fields(avro_to_arrow(self.schema_json(timeline)))
-
-    @staticmethod
-    def commits_by_completion(timeline: Timeline) -> list[Instant]:
-        """Completed commits, in order of completion; in layout 1 of their requested times, see `Timeline.order`."""
-        return commits_by_completion(timeline)

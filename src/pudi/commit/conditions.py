@@ -97,7 +97,7 @@ def _check_known(meta: MetaClient, timeline: Timeline, whole: Timeline, since: s
     if whole.commit(since) is None and set(since) != {"0"}:
         raise _unknown(meta, since, start)
     known = {i.requested for i in whole.commits}
-    for each in meta.view(whole, sizes=False).all_slices():
+    for each in TableSnapshot(meta, whole).view(sizes=False).all_slices():
         if any(file < start and file not in known for file in (each.instant, *(log.instant for log in each.logs))):
             raise _unknown(meta, since, start)
 

@@ -149,8 +149,10 @@ class LayoutStats:
         known = {name: kind for name, kind in types.items() if name not in millis}
         if COLUMN_STATS in meta.config.metadata_partitions:
             try:
-                records = meta.metadata_table(snapshot.seen).read(
-                    COLUMN_STATS, prefixes=[column_prefix(n) for n in known]
+                records = (
+                    snapshot.at(snapshot.seen)
+                    .metadata_table()
+                    .read(COLUMN_STATS, prefixes=[column_prefix(n) for n in known])
                 )
             except PudiError:
                 return None

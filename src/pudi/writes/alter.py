@@ -21,7 +21,7 @@ from pudi.context.lazy import lazy_module
 from pudi.errors import ConflictError, SchemaError
 from pudi.format import CommitMetadata
 from pudi.metadata_write.build import build_metadata, reconcile_metadata
-from pudi.schema import TableSchema, with_meta_fields, without_meta_fields
+from pudi.schema import TableSchema, without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import Engine
@@ -91,10 +91,10 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
 
 def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:
     """Return the table's internal schema, its Avro schema, and its schema history; assign column ids if it has none."""
-    text = meta.schema_json(timeline)
+    text = TableSnapshot(meta, timeline).schema.avro
     history = read_history(TableSnapshot(meta, timeline))
     if history is None:
         refuse_ids_of_path_columns(meta)
-        first = InternalSchema.of(with_meta_fields(meta.schema(timeline)))
+        first = InternalSchema.of(TableSnapshot(meta, timeline).schema.stored)
         history = SchemaHistory(first, (first,))
     return history.current, text, history

@@ -174,7 +174,7 @@ def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], 
 def _chosen(write: WriteAttempt, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
     """Return the slices of partitions in which `where` is true for all records."""
     meta, timeline = write.meta, write.timeline
-    schema, fields = meta.schema(timeline), meta.config.partition_fields
+    schema, fields = TableSnapshot(meta, timeline).schema.columns, meta.config.partition_fields
     bound = bind_where(where, schema, meta.storage.root)
     others = sorted(columns(bound) - set(fields))
     if others:

@@ -81,7 +81,7 @@ def change_where(request: WriteRequest, values: Mapping[str, object] | None, whe
 def _place(write: WriteAttempt, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
     """Choose the file slices that may hold matching records."""
     meta, timeline, root = write.meta, write.timeline, write.table
-    config, schema = meta.config, meta.schema(timeline)
+    config, schema = meta.config, TableSnapshot(meta, timeline).schema.columns
     merging = merging_of(TableSnapshot(meta, timeline))
     table = ReadableTable(root, schema, populated=True, history=write.history, merging=merging)
     read = plan_read(table, Selection((), where))

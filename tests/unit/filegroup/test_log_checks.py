@@ -72,8 +72,8 @@ def slices_of(path: str, *, metadata: bool) -> list[Read]:
     timeline = meta.store.load()
     merging = merging_of(TableSnapshot(meta, timeline))
     assert merging is not None
-    found = [each for each in meta.view(timeline).all_slices() if each.logs]
-    schema = with_meta_fields(meta.schema(timeline))
+    found = [each for each in TableSnapshot(meta, timeline).view().all_slices() if each.logs]
+    schema = with_meta_fields(TableSnapshot(meta, timeline).schema.columns)
     return [Read(meta.storage, each, merging, schema) for each in found]
 
 

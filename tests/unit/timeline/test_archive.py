@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pudi.client import MetaClient
+from pudi.client.snapshot import TableSnapshot
 from pudi.context import Context, ManualClock, Storage
 from pudi.errors import CorruptError
 from pudi.format import (
@@ -98,14 +99,14 @@ def test_opening_and_planning_read_nothing_of_the_archive(tmp_path: Path) -> Non
         path = Golden(name).unpack(tmp_path)
         meta, storage = opened(path)
         timeline = meta.store.load()
-        meta.view(timeline).all_slices()
+        TableSnapshot(meta, timeline).view().all_slices()
         with_archive = storage.calls
         folder = path / ".hoodie" / ("timeline/history" if "v9" in name else "history")
         shutil.rmtree(folder)
         folder.mkdir()
         (folder / "_version_").touch()
         meta, storage = opened(path)
-        meta.view(meta.store.load()).all_slices()
+        TableSnapshot.load(meta).view().all_slices()
         assert storage.calls == with_archive
 
 
