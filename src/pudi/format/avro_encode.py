@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.errors import SchemaError
 from pudi.format.avro_rows import List, Optional, Record, Union, readers_of
 from pudi.format.avro_values import Boolean, Bytes, Decimal, Enum, Float, Number, Reader
-from pudi.schema.arrays import offsets_of, one_array
+from pudi.schema.arrays import content_of, offsets_of, one_array
 
 Live = np.ndarray
 """Mask of the rows that have the field. Other rows (fields of a null struct) encode to no bytes."""
@@ -210,9 +210,7 @@ def _fixed(values: pa.Array, size: int, live: Live, path: str, lead: np.ndarray 
     if pc.any(pc.not_equal(lengths, size)).as_py():
         raise SchemaError(f"column {path!r} has values of other than {size} bytes")
     raw = pc.fill_null(values, b"\0" * size)
-    content = np.frombuffer(b"".join([raw.buffers()[2] or b""]), dtype=np.uint8)
-    begin = offsets_of(raw)[0]
-    return [packed(content[begin : begin + size * len(raw)].reshape(len(raw), size), size, live, lead)]
+    return [packed(np.frombuffer(content_of(raw), np.uint8).reshape(len(raw), size), size, live, lead)]
 
 
 def decimal_cells(values: pa.Array) -> np.ndarray:

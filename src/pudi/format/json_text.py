@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from pudi.format.avro_encode import decimal_cells
 from pudi.schema.arrays import content_of, offsets_of
 from pudi.schema.avro import decimal_bytes
 
@@ -283,8 +284,8 @@ def _avro_fixed(values: pa.Array) -> pa.Array:
     """Return decimals as Avro writes values of a fixed size: the numbers of their bytes, highest first, signed."""
     size = decimal_bytes(values.type.precision)
     stored = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    cells = np.frombuffer(stored.buffers()[1], np.int8).reshape(-1, 16)[stored.offset : stored.offset + len(stored)]
-    digits = pa.array(np.ascontiguousarray(cells[:, :size][:, ::-1]).ravel()).cast(pa.string())
+    numbers = np.ascontiguousarray(decimal_cells(stored)[:, 16 - size :]).view(np.int8)
+    digits = pa.array(numbers.ravel()).cast(pa.string())
     lists = pa.ListArray.from_arrays(pa.array(np.arange(len(values) + 1, dtype=np.int32) * size), digits)
     return _wrapped(lists, values, ", ", "[", "]")
 
