@@ -23,11 +23,11 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.merge import MergeRule, Versions, apply_updates, fold
 from pudi.metadata.file_stats import leaf_values
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
-from pudi.metadata.record_index import FILE_ID, keys_of_rows, read_shard
+from pudi.metadata.record_index import keys_of_rows, read_shard
 from pudi.metadata.table import PartitionSnapshot
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
-from pudi.schema import PARTITION_PATH, RECORD_KEY, with_meta_fields
+from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.storage import StorageBelow, open_input
 from pudi.task.check_files import UNREADABLE
@@ -36,6 +36,7 @@ from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
 from pudi.task.read import SliceReader
 from pudi.task.staged_keys import Portion
+from pudi.task.tag import groups_in
 
 REVIVED = (
     "deleted in log files without an ordering value, and visible again: a later version has a lower "
@@ -334,14 +335,9 @@ class CompareKeys:
     def _numbers(self, rows: pa.Table) -> Numbers:
         """Return the numbers of the file groups that index rows name; -1 for a missing file group."""
         known = {place: number for number, place in enumerate(self.places)}
-        partitions, files = (pc.dictionary_encode(_whole(rows[name])) for name in (PARTITION_PATH, FILE_ID))
-        pairs = np.asarray(partitions.indices).astype(np.int64) * max(1, len(files.dictionary))
-        pairs += np.asarray(files.indices)
-        distinct, place = np.unique(pairs, return_inverse=True)
-        folders, ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
-        count = max(1, len(ids))
-        numbers = [known.get(FileGroupId(folders[pair // count], ids[pair % count]), -1) for pair in distinct.tolist()]
-        return np.array(numbers or [0], dtype=np.int64)[place.reshape(-1)]
+        groups, numbers = groups_in(rows)
+        found: Numbers = np.array([known.get(group, -1) for group in groups], dtype=np.int64)[numbers]
+        return found
 
     def _indexed(self, storage: Storage, index: PartitionSnapshot, keys: pa.Array) -> Iterator[Finding]:
         """Find records that a secondary index has under another value, lacks, or has without a record."""

@@ -24,13 +24,14 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR, FileGroupId
 from pudi.metadata.changes import Changes
-from pudi.metadata.record_index import FILE_ID, decode_locations, read_shard
+from pudi.metadata.record_index import decode_locations, read_shard
 from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.plan.entry_staging import StagedEntries
-from pudi.schema import PARTITION_PATH, RECORD_KEY
+from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array
 from pudi.storage import StorageBelow, open_input
 from pudi.task.jobs import FileResult
+from pudi.task.tag import groups_in
 
 KEY: Final = "key"
 GONE: Final = "gone"
@@ -373,18 +374,11 @@ class LateTask:
 def _numbers_of(rows: pa.Table, names: list[FileGroupId]) -> Numbers:
     """Return for each row of the index the number of its file group; new file groups are added to `names`."""
     known = {place: number for number, place in enumerate(names)}
-    partitions, files = (one_array(rows[name]) for name in (PARTITION_PATH, FILE_ID))
-    if not rows.num_rows:
-        return np.empty(0, dtype=np.int64)
-    paths, ids = partitions.dictionary.to_pylist(), files.dictionary.to_pylist()
-    both = np.asarray(partitions.indices).astype(np.int64) * len(ids) + np.asarray(files.indices)
-    pairs, back = np.unique(both, return_inverse=True)
-    of_pairs = []
-    for pair in pairs.tolist():  # file groups, not records
-        place = FileGroupId(paths[pair // len(ids)], ids[pair % len(ids)])
-        of_pairs.append(known.setdefault(place, len(known)))
+    groups, numbers = groups_in(rows)
+    own = [known.setdefault(group, len(known)) for group in groups]
     names[:] = known
-    return np.array(of_pairs, dtype=np.int64)[back]
+    found: Numbers = np.array(own, dtype=np.int64)[numbers]
+    return found
 
 
 def _one_each(

@@ -76,12 +76,18 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
     if not rows.num_rows:
         return
     own = places[np.asarray(pc.index_in(one_array(rows[RECORD_KEY]), value_set=keys))]
-    coded = [_coded(rows[name]) for name in (PARTITION_PATH, FILE_ID)]
-    (partitions, first), (files, second) = coded
-    pairs = first * len(files) + second
-    for pair, rows_of in places_of(pairs):
-        group = FileGroupId(partitions[pair // len(files)].as_py(), files[pair % len(files)].as_py())
-        yield group, own[rows_of]
+    groups, numbers = groups_in(rows)
+    for number, rows_of in places_of(numbers):
+        yield groups[number], own[rows_of]
+
+
+def groups_in(rows: pa.Table) -> tuple[list[FileGroupId], np.ndarray]:
+    """Return the file groups that rows of the record index name, each once, and for each row the number of its own."""
+    (partitions, first), (files, second) = (_coded(rows[name]) for name in (PARTITION_PATH, FILE_ID))
+    count = max(1, len(files))
+    pairs, numbers = np.unique(first * count + second, return_inverse=True)
+    paths, ids = partitions.to_pylist(), files.to_pylist()
+    return [FileGroupId(paths[pair // count], ids[pair % count]) for pair in pairs.tolist()], numbers.reshape(-1)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, np.ndarray]:
