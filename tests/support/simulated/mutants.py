@@ -330,7 +330,11 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "two runs of one plan write to the metadata table",
         (f"{_WORK}._verify", "self.commit.meta.lock.verify()", "pass"),
-        ("pudi.task.metadata_files:append_changes", "storage.create(path, content)", "storage.put(path, content)"),
+        (
+            "pudi.task.metadata_files:append_changes",
+            "storage.create(log.path, content)",
+            "storage.put(log.path, content)",
+        ),
         wants=_towards("lost lock"),
     ),
     _mutant(
