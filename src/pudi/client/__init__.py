@@ -3,7 +3,6 @@
 It changes nothing but properties. Begin with `meta_client`.
 """
 
-from pudi.client.committed_files import files_written, verify_committed_files, verify_committed_logs
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import OPENING_OPTIONS, MetaClient, TableProperties
 from pudi.client.result import CommitResult
@@ -16,9 +15,6 @@ __all__ = [
     "MetaClient",
     "TableProperties",
     "TableSnapshot",
-    "files_written",
     "merging_of",
     "read_history",
-    "verify_committed_files",
-    "verify_committed_logs",
 ]

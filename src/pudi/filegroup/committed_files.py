@@ -1,7 +1,9 @@
 """Compare data files with those that completed commits name: missing, replaced and unnamed files.
 
-Commits state which files must be there, and how large base files are. Only folder listings need the comparison: a
-metadata table lists stated sizes already. Archived commits are not read.
+Commits state which files must be there, and how large base files are. Every read and write verifies the newest commit,
+whose metadata it has read anyway (`verify_committed_files`, `verify_committed_logs`). Folder listings are compared with
+all commits on the timeline (`check_stated`): a metadata table lists stated sizes already. Archived commits are not
+read.
 
 Files that no commit names are left by processes that were taken for dead: one may write its file after another run of
 its plan has completed, and die before it deletes the file. Beside the file that the commit names, readers pass over it.
@@ -35,6 +37,7 @@ from pudi.format import (
     LogFileName,
     WriteStat,
     parse_data_file,
+    parse_log_file,
 )
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind
@@ -232,6 +235,93 @@ def _stated(store: TimelineStore, commits: Iterable[Instant], listed: ListedSlic
                     continue  # a writer that found nothing to do may state a file that it never made
                 found[group] = (stated or _Stated()).with_stat(partition, stat, requested)
     return found
+
+
+def files_written(
+    store: TimelineStore, instants: Sequence[Instant], groups: Collection[FileGroupId] | None = None
+) -> dict[FileGroupId, str]:
+    """Return the last commit that wrote to each file group, by partition path and file id.
+
+    For a log file named by another instant than the commit's (below version 8), it is that instant.
+
+    Args:
+        store: the timeline in storage.
+        instants: the commits.
+        groups: the file groups to look for; None for all.
+    """
+    found: dict[FileGroupId, str] = {}
+    for instant in instants:
+        for partition, stats in store.read_commit_metadata(instant).partition_to_write_stats.items():
+            for stat in stats:
+                group = FileGroupId(partition, stat.file_id or "")
+                if (groups is None or group in groups) and (stat.num_writes or stat.num_deletes):
+                    found[group] = _in_name(stat.path) or instant.requested
+    return found
+
+
+def verify_committed_files(store: TimelineStore, written: Mapping[FileGroupId, str], listed: ListedSlices) -> None:
+    """Raise an error if a committed base file is missing: it was lost, or cleaned.
+
+    Reads and writes verify the newest commit, whose metadata they read for the schema anyway. Verifying every commit
+    would cost one request each.
+
+    Args:
+        store: the timeline in storage.
+        written: the result of `files_written`.
+        listed: the latest slices of at least the file groups in `written`.
+
+    Raises:
+        NotFoundError: the newest slice of a file group is older than the commit.
+    """
+    found = {each.group: each.newest for each in listed.slices if each.group in written}
+    for group, requested in written.items():
+        partition, file_id = group
+        if found.get(group, "") < requested and group not in listed.replaced:
+            raise NotFoundError(
+                f"the file that commit {requested} wrote to file group {file_id} of partition {partition!r} is gone: "
+                "restore it if it's the newest commit; an old one was cleaned, then read changes since a later time. "
+                "(If it's there, the metadata table doesn't list it: `pudi check` tells, `pudi repair` mends that.)",
+                table=store.storage.root,
+                instant=requested,
+            )
+
+
+def verify_committed_logs(store: TimelineStore, newest: Sequence[Instant], listed: ListedSlices) -> None:
+    """Raise an error if a committed log file is missing that no compaction has merged.
+
+    Args:
+        store: the timeline in storage.
+        newest: completed commits.
+        listed: the latest slices of all partitions that the commits wrote to.
+
+    Raises:
+        NotFoundError: a log file is missing.
+    """
+    by_group = listed.by_group
+    for instant in newest:
+        for partition, stats in store.read_commit_metadata(instant).partition_to_write_stats.items():
+            for stat in stats:
+                group = FileGroupId(partition, stat.file_id or "")
+                if not listed.covers(group):
+                    continue
+                name = basename(stat.path or "")
+                log = parse_log_file(name)
+                found = by_group.get(group)
+                if log is None or log.cdc:
+                    continue
+                compacted = found is not None and found.base is not None and found.base.instant > instant.requested
+                if not compacted and (found is None or all(each.name.name != name for each in found.logs)):
+                    raise NotFoundError(
+                        f"the log file that commit {instant.requested} wrote is gone: restore it or roll back",
+                        table=store.storage.root,
+                        path=stat.path,
+                        instant=instant.requested,
+                    )
+
+
+def _in_name(path: str | None) -> str | None:
+    log = parse_log_file(basename(path or ""))
+    return None if log is None else log.instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,9 @@ from pudi.timeline import Instant, Timeline, TimelineStore
 _REMEDY = "restore it from a copy, or rebuild the metadata table (`pudi repair`)"
 
 
-def _still_completed(timeline: Timeline, now: Timeline) -> Timeline:
+def _still_completed(timeline: Timeline, store: TimelineStore) -> Timeline:
     """Return a timeline without what was rolled back, or archived, since it was loaded."""
-    done = {each.requested for each in now.instants if each.is_completed}
+    done = {each.requested for each in store.load().instants if each.is_completed}
     return replace(timeline, instants=tuple(each for each in timeline.instants if each.requested in done))
 
 
@@ -259,7 +259,7 @@ class MetadataTable:
             )
         behind = missing(timeline, known, instants.archived)
         if behind is not None:  # unless it was rolled back since the timeline was loaded
-            behind = missing(_still_completed(timeline, store.load()), known, instants.archived)
+            behind = missing(_still_completed(timeline, store), known, instants.archived)
         if behind is not None:
             raise CorruptError(
                 f"the metadata table doesn't know of the completed {behind.action.value} {behind.requested}: a writer "
@@ -269,7 +269,7 @@ class MetadataTable:
             )
         lost_instant = lost_commit(timeline, known, instants)
         if lost_instant is not None:  # unless its rollback had begun when the metadata table's timeline was loaded
-            lost_instant = lost_commit(_still_completed(timeline, store.load()), known, instants)
+            lost_instant = lost_commit(_still_completed(timeline, store), known, instants)
         if lost_instant is not None:
             raise CorruptError(
                 f"the completed file of the metadata table's deltacommit {lost_instant.requested} is gone; rebuild it",

@@ -10,15 +10,13 @@ import pyarrow as pa
 
 from pudi.client import (
     TableSnapshot,
-    files_written,
     merging_of,
     read_history,
-    verify_committed_files,
-    verify_committed_logs,
 )
 from pudi.client.lost_instants import refuse_losses
 from pudi.errors import NotSupportedError, naming
 from pudi.filegroup import FileSlice
+from pudi.filegroup.committed_files import ListedSlices, files_written, verify_committed_files, verify_committed_logs
 from pudi.format import Action
 from pudi.metadata import MetadataTable
 from pudi.plan import Merging, ReadableTable, Selection, plan_read
@@ -193,9 +191,10 @@ class _LatestSlices:
         slices = view.all_slices() if groups is None else view.slices_of_groups(groups)
         newest = snapshot.commits[-1:]
         refuse_losses(snapshot, newest, until=self.until)
-        verify_committed_files(meta, view, slices, files_written(meta, newest, groups))
+        listed = ListedSlices(slices, view.replaced, groups=groups)
+        verify_committed_files(meta.store, files_written(meta.store, newest, groups), listed)
         if meta.merges_on_read:
-            verify_committed_logs(meta, view, slices, newest, groups)
+            verify_committed_logs(meta.store, newest, listed)
         return base_files_only(slices) if self.base_only else slices
 
 
@@ -215,9 +214,10 @@ class _TouchedSlices:
         meta, commits = self.snapshot.meta, self.span.commits
         view = self.snapshot.view(opened=opened)
         self.span.refuse_losses(self.snapshot)
-        written = files_written(meta, commits, groups)
+        written = files_written(meta.store, commits, groups)
         slices = [s for s in view.slices_of(sorted({p for p, _ in written})) if s.group in written]
-        verify_committed_files(meta, view, slices, written)
+        listed = ListedSlices(slices, view.replaced, groups=groups)
+        verify_committed_files(meta.store, written, listed)
         if meta.merges_on_read:
-            verify_committed_logs(meta, view, slices, commits, groups)
+            verify_committed_logs(meta.store, commits, listed)
         return slices

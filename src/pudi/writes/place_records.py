@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from pudi.client.changed_groups import key_reading
-from pudi.client.committed_files import files_written, verify_committed_files
 from pudi.client.hash_rings import make_rings
 from pudi.client.log_merging import merging_of
 from pudi.client.schema_commit import SERVICE_OPERATIONS
@@ -17,6 +16,7 @@ from pudi.concurrency import TimelineBehindError
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, has_overtaken
+from pudi.filegroup.committed_files import ListedSlices, files_written, verify_committed_files
 from pudi.format import new_file_id
 from pudi.indexes.record_index.shards import refuse_behind, shards_for
 from pudi.metadata.record_index import RecordShards
@@ -167,9 +167,9 @@ def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list
     listed = meta.opened.metadata if meta.lists_by_metadata else None  # else one that has been deleted since
     if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
         refuse_behind(write.snapshot)
-    newest = files_written(meta, write.snapshot.commits[-1:])
-    seen = {group: t for group, t in newest.items() if partitions is None or group[0] in partitions}
-    verify_committed_files(meta, view, slices, seen)
+    newest = files_written(meta.store, write.snapshot.commits[-1:])
+    seen = {group: t for group, t in newest.items() if partitions is None or group.partition in partitions}
+    verify_committed_files(meta.store, seen, ListedSlices(slices, view.replaced))
     return slices
 
 
