@@ -30,6 +30,7 @@ from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation
 from pudi.storage import canonical_root
 from pudi.table import Table, create
+from pudi.table.base import client_of
 from pudi.table.create import check_engine, first_write
 
 
@@ -220,11 +221,11 @@ class Ingestion:
         clock = self.context.clock
         began, at = clock.monotonic(), datetime.fromtimestamp(clock.now_ms() / 1000, timezone.utc).isoformat()
         table = self._table()
-        if self._last is not None and (table is None or is_gone(table._meta, table.timeline, self._last)):
+        if self._last is not None and (table is None or is_gone(client_of(table), table.timeline, self._last)):
             self._progress = self._reached = self._last = None  # the table says where to go on, as after a restart
         if self._progress is None:
             self._progress = SoleProgress(is_stated, set() if table is None else _commits(table))
-        after = self._reached or resumed(None if table is None else table._meta, self.checkpoint)
+        after = self._reached or resumed(None if table is None else client_of(table), self.checkpoint)
         batch = self.source.next(after, self._columns(table), self.spark)
         if batch is None:
             return None

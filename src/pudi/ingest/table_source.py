@@ -20,6 +20,7 @@ from pudi.scan.change_batches import refuse_other_history, visible_commits
 from pudi.scan.change_splits import NO_CHANGES
 from pudi.scan.moments import cleaned_after
 from pudi.table import Table
+from pudi.table.base import client_of
 from pudi.timeline import Instant, Timeline
 
 
@@ -68,7 +69,7 @@ class TableSource:
         """
         del schema  # a table has types
         table = Table(self.path, storage_options=self.storage_options)
-        snapshot = TableSnapshot.load(table._meta)
+        snapshot = TableSnapshot.load(client_of(table))
         timeline = snapshot.timeline
         since = self._since(table, timeline, after)
         if since is not None and after.value != after.reset:  # else a user gives a time, whenever commits are
@@ -118,7 +119,7 @@ class TableSource:
         if after.version == 2 or not timeline.rules.has_completion_times:
             return after.value
         found = _requested_at(timeline, after.value) or _requested_at(
-            timeline.with_archived(table._meta.store.archived()), after.value
+            timeline.with_archived(client_of(table).store.archived()), after.value
         )
         if found is None:
             raise InvalidArgumentError(
@@ -130,7 +131,7 @@ class TableSource:
 
 def _may_delete(table: Table, commit: Instant) -> bool:
     """Return whether a commit may have deleted records, by what it states."""
-    written = table._meta.store.read_commit_metadata(commit)
+    written = client_of(table).store.read_commit_metadata(commit)
     if written.operation_type in NO_CHANGES:
         return False
     stats = (stat for of_partition in written.partition_to_write_stats.values() for stat in of_partition)

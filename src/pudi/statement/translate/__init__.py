@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlglot import exp
 from sqlglot.dialects import Spark
 
 from pudi.statement.table_uses import EXPLAIN
 from pudi.statement.translate.casts import JAVA_TEXT
-from pudi.statement.translate.parser import SparkSql
 from pudi.statement.translate.query import Describe, Queries
 from pudi.statement.translate.scope import Columns
 from pudi.statement.translate.values import REFUSED, refused
 
 __all__ = ["JAVA_TEXT", "REFUSED", "Columns", "Describe", "refused", "translate"]
+
+_OF_GRAMMAR = {"CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION"}
+"""Functions whose arguments have words between them."""
+
+
+class _Parser(Spark.Parser):  # type: ignore[misc]  # sqlglot doesn't tell its type
+    """sqlglot's own parser makes one function of several that other dialects know by one name."""
+
+    FUNCTIONS: dict[str, Any] = {}  # noqa: RUF012
+    FUNCTION_PARSERS = {  # noqa: RUF012
+        name: parse for name, parse in Spark.Parser.FUNCTION_PARSERS.items() if name in _OF_GRAMMAR
+    }
+
+
+class _SparkSql(Spark):  # type: ignore[misc]  # sqlglot doesn't tell its type
+    """Spark's dialect with calls as they stand in the text."""
+
+    Parser = _Parser
 
 
 def translate(sql: str, describe: Describe) -> tuple[str, Columns | None]:
@@ -32,7 +51,7 @@ def translate(sql: str, describe: Describe) -> tuple[str, Columns | None]:
         NotSupportedError: a part has no translation with Spark's meaning.
     """
     explained = EXPLAIN.match(sql)
-    trees = SparkSql().parse(sql[explained.end() :] if explained else sql)
+    trees = _SparkSql().parse(sql[explained.end() :] if explained else sql)
     tree = trees[0] if trees else None
     defines = isinstance(tree, exp.Create)
     query = tree.expression if isinstance(tree, exp.Create) else tree
