@@ -1,18 +1,216 @@
-"""The protocol of catalogs: what pudi asks of a Hive Metastore, Glue, Polaris, or one of the user's."""
+"""Catalogs as pudi asks them: the protocol, the tables and partitions that they hold, and the result of a sync.
+
+Tables and partitions are in the words of Hive's metastore, which Glue shares.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from pudi.catalogs.values import CatalogPartition, CatalogTable, TableName, Values
+from pudi.config.arguments import text_given
 from pudi.context import Context
-from pudi.errors import PudiError
+from pudi.errors import InvalidArgumentError, PudiError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+Values: TypeAlias = tuple[str, ...]
+"""The text of a partition's value in each partition column."""
+
+EXTERNAL, MANAGED = "EXTERNAL_TABLE", "MANAGED_TABLE"
+"""Kinds of tables: dropping a managed one deletes its files."""
+
+PROVIDER: Final = "spark.sql.sources.provider"
+"""Property that says the format of a table to Spark."""
+COMMENT: Final = "comment"
+"""Property with a table's comment, as Hive has it."""
+_INPUT_FORMATS: Final = "org.apache.hudi."
+_S3: Final = re.compile(r"^s3[an]:")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """The name of a table in a catalog.
+
+    Attributes:
+        database: its database.
+        table: its name there.
+    """
+
+    database: str
+    table: str
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """Return the name that `database.table` says; `table` alone is one of the database `default`.
+
+        Raises:
+            InvalidArgumentError: it's neither.
+        """
+        database, dot, table = text_given(text, "the name of a table").rpartition(".")
+        if not table or (dot and not database) or any(char in text for char in "/:") or "." in database:
+            raise InvalidArgumentError(f"{text!r} names no table of a catalog: write database.table")
+        return cls(database or "default", table)
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogColumn:
+    """A column.
+
+    Attributes:
+        name: its name; metastores store it in lower case.
+        type: its type in Hive's notation: `map<string,array<bigint>>`.
+        comment: its comment; empty for none.
+    """
+
+    name: str
+    type: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """Formats by which engines of Hive's family read the files of a table.
+
+    Attributes:
+        input_format: Java class that reads.
+        output_format: Java class that writes.
+        serde: Java class that makes rows of what was read.
+        serde_properties: its settings.
+    """
+
+    input_format: str
+    output_format: str
+    serde: str
+    serde_properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """A table as it's registered, or is to be.
+
+    Attributes:
+        name: database and name.
+        location: URL of its root.
+        columns: all columns but those of the partitions.
+        partition_columns: the columns that partitions have values of; empty for none.
+        format: how its files are read.
+        properties: the table's properties.
+        kind: `EXTERNAL_TABLE`, `MANAGED_TABLE`, or what else a catalog has (`VIRTUAL_VIEW`).
+        owner: who made it.
+        entry: the entry that the catalog gave, so that a change keeps what these attributes don't show.
+    """
+
+    name: TableName
+    location: str
+    columns: tuple[CatalogColumn, ...]
+    partition_columns: tuple[CatalogColumn, ...] = ()
+    format: TableFormat = TableFormat("", "", "")
+    properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    kind: str = EXTERNAL
+    owner: str = ""
+    entry: Any = field(default=None, repr=False, compare=False)
+
+    def with_properties(self, more: Mapping[str, str]) -> CatalogTable:
+        """Return the table with some properties set."""
+        return replace(self, properties={**self.properties, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPartition:
+    """A partition as it's registered, or is to be. Its columns and format are the table's.
+
+    Attributes:
+        values: its value in each partition column.
+        location: URL of its folder.
+    """
+
+    values: Values
+    location: str
+
+
+def with_s3_scheme(location: str) -> str:
+    """Return a location in S3 with the scheme `s3`, whichever of its schemes it has; any other as it is."""
+    return _S3.sub("s3:", location)
+
+
+def is_hudi(table: CatalogTable) -> bool:
+    """Return whether a registered table is a Hudi table."""
+    reads = table.format.input_format.startswith(_INPUT_FORMATS)
+    return (reads or table.properties.get(PROVIDER, "").lower() == "hudi") and "VIEW" not in table.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SyncedTable:
+    """Result of a sync for one table of a catalog.
+
+    Attributes:
+        name: database and name.
+        created: whether it was registered for the first time, or anew.
+        columns_changed: whether its columns changed.
+        properties_changed: whether other properties than the times of the sync changed.
+        added: number of partitions that were added.
+        moved: number of partitions that were given another location.
+        dropped: number of partitions that were dropped.
+    """
+
+    name: str
+    created: bool = False
+    columns_changed: bool = False
+    properties_changed: bool = False
+    added: int = 0
+    moved: int = 0
+    dropped: int = 0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything but the times of the sync changed."""
+        return self.created or self.columns_changed or self.properties_changed or self.partitions_changed
+
+    @property
+    def partitions_changed(self) -> bool:
+        """Whether partitions changed."""
+        return bool(self.added or self.moved or self.dropped)
+
+    def __str__(self) -> str:
+        """Format as a few words."""
+        said = ["created"] if self.created else []
+        said += ["columns changed"] if self.columns_changed and not self.created else []
+        said += ["properties changed"] if self.properties_changed and not self.created else []
+        counts = {"added": self.added, "moved": self.moved, "dropped": self.dropped}
+        said += [f"{count:,} partition{'' if count == 1 else 's'} {what}" for what, count in counts.items() if count]
+        return f"{self.name}: {', '.join(said) or 'nothing to change'}"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """A completed catalog sync.
+
+    Attributes:
+        catalog: address of the catalog.
+        tables: the tables that stand for the Hudi table there.
+        instant: requested time of the newest commit that they show; None before the first.
+        complete: whether all partitions were compared, not only those that changed since the last sync.
+        duration: seconds.
+    """
+
+    catalog: str
+    tables: tuple[SyncedTable, ...]
+    instant: str | None
+    complete: bool
+    duration: float
+
+    def __str__(self) -> str:
+        """Format as one line."""
+        return f"{self.catalog}: {'; '.join(map(str, self.tables)) or 'written'} ({self.duration:.2f} s)"
 
 
 class Catalog(ABC):

@@ -10,15 +10,16 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, Final
 
-from pudi.catalogs.catalog import Catalog, batches
-from pudi.catalogs.values import (
+from pudi.catalogs.catalog import (
     EXTERNAL,
+    Catalog,
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
     TableFormat,
     TableName,
     Values,
+    batches,
     with_s3_scheme,
 )
 from pudi.config import LockSettings, SyncOptions

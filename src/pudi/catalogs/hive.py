@@ -16,17 +16,19 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pudi.catalogs import thrift_client as thrift
-from pudi.catalogs.catalog import Catalog, batches, with_retries
-from pudi.catalogs.thrift_client import BOOL, I16, I32, LIST, MAP, STRING, STRUCT, Address, Connection, Field, Fields
-from pudi.catalogs.values import (
+from pudi.catalogs.catalog import (
     EXTERNAL,
+    Catalog,
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
     TableFormat,
     TableName,
     Values,
+    batches,
+    with_retries,
 )
+from pudi.catalogs.thrift_client import BOOL, I16, I32, LIST, MAP, STRING, STRUCT, Address, Connection, Field, Fields
 from pudi.context import Context
 from pudi.errors import NotFoundError, PudiError, RefusedError, TableExistsError, UnavailableError
 from pudi.record.partition_path import DEFAULT_PARTITION, escaped_characters

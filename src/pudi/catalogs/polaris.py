@@ -18,12 +18,11 @@ from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from pudi.catalogs.catalog import Catalog
-from pudi.catalogs.rest_client import RestClient
-from pudi.catalogs.values import (
+from pudi.catalogs.catalog import (
     COMMENT,
     EXTERNAL,
     PROVIDER,
+    Catalog,
     CatalogColumn,
     CatalogPartition,
     CatalogTable,
@@ -32,6 +31,7 @@ from pudi.catalogs.values import (
     Values,
     is_hudi,
 )
+from pudi.catalogs.rest_client import RestClient
 from pudi.config import PolarisOptions, resolve_only
 from pudi.context import Context
 from pudi.errors import (

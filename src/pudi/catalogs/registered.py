@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from pudi.catalogs.values import (
+from pudi.catalogs.catalog import (
     EXTERNAL,
     MANAGED,
     PROVIDER,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pudi.catalogs.catalog import Catalog
+from pudi.catalogs.catalog import Catalog, TableName
 from pudi.catalogs.thrift_client import addresses
-from pudi.catalogs.values import TableName
 from pudi.config import SyncOptions, resolve_only
 from pudi.config.arguments import text_given
 from pudi.context import Context

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
-from pudi.catalogs.catalog import with_retries
-from pudi.catalogs.values import TableName
+from pudi.catalogs.catalog import TableName, with_retries
 from pudi.config import PolarisOptions
 from pudi.context import Context
 from pudi.errors import (

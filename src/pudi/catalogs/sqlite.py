@@ -10,8 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pudi.catalogs.catalog import Catalog
-from pudi.catalogs.values import CatalogColumn, CatalogPartition, CatalogTable, TableFormat, TableName, Values
+from pudi.catalogs.catalog import Catalog, CatalogColumn, CatalogPartition, CatalogTable, TableFormat, TableName, Values
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from pudi.catalogs.sync_result import SyncResult
+from pudi.catalogs.catalog import SyncResult
 from pudi.context import Clock
 from pudi.context.progress import phase
 from pudi.format import CommitMetadata

@@ -16,8 +16,8 @@ from pudi.catalogs import (
     place_of,
     split_address,
 )
+from pudi.catalogs.catalog import COMMENT, MANAGED
 from pudi.catalogs.registered import options_of
-from pudi.catalogs.values import COMMENT, MANAGED
 from pudi.config import KEY_PREFIXES, SyncOptions, find_option
 from pudi.config.option import Scope
 from pudi.config.read_options import FormatOptions

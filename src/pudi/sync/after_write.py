@@ -11,8 +11,8 @@ from dataclasses import replace
 from posixpath import basename
 
 from pudi.catalogs import Catalog, CatalogPlace, TableName, open_catalog
+from pudi.catalogs.catalog import SyncResult
 from pudi.catalogs.registered import location_url
-from pudi.catalogs.sync_result import SyncResult
 from pudi.catalogs.thrift_client import addresses
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport

@@ -20,14 +20,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pudi.catalogs import Catalog, CatalogColumn, CatalogPartition, CatalogTable, TableName, is_hudi
+from pudi.catalogs.catalog import PROVIDER, SyncedTable, SyncResult, Values
 from pudi.catalogs.registered import (
     HudiTable,
     Registration,
     registered_tables,
     sync_properties,
 )
-from pudi.catalogs.sync_result import SyncedTable, SyncResult
-from pudi.catalogs.values import PROVIDER, Values
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetricsOptions, SyncOptions

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pudi.catalogs import Catalog, TableName, open_catalog, split_address
-from pudi.catalogs.catalog import batches
-from pudi.catalogs.values import is_hudi
+from pudi.catalogs.catalog import batches, is_hudi
 from pudi.config import resolve
 from pudi.config.arguments import map_given, text_given
 from pudi.errors import InvalidArgumentError, TableExistsError

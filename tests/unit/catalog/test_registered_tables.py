@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from pudi.catalogs.catalog import CatalogColumn, CatalogTable
 from pudi.catalogs.registered import HudiTable, Registration, registered_tables, sync_properties
-from pudi.catalogs.values import CatalogColumn, CatalogTable
 from pudi.config import TableConfig, resolve
 from pudi.config.sync_options import SyncOptions
 from pudi.config.table_options import OtherTableOptions
