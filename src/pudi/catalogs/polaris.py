@@ -31,7 +31,7 @@ from pudi.catalogs.catalog import (
     Values,
     is_hudi,
 )
-from pudi.catalogs.rest_client import RestClient
+from pudi.catalogs.rest_client import RestClient, RestRequest
 from pudi.config import PolarisOptions, resolve_only
 from pudi.context import Context
 from pudi.errors import (
@@ -123,7 +123,7 @@ class PolarisCatalog(Catalog):
         """Return whether there is a namespace of that name."""
         path = f"/v1/{self._prefix()}/namespaces/{quote(name, safe='')}"
         try:
-            self._client.request("GET", path, f"namespace {name!r}")
+            self._client.answer(RestRequest("GET", path, f"namespace {name!r}"))
         except NotFoundError:
             return False
         return True
@@ -132,7 +132,9 @@ class PolarisCatalog(Catalog):
         """Create a namespace; one that is there stays as it is."""
         body = {"namespace": [name], "properties": {}}
         try:
-            self._client.request("POST", f"/v1/{self._prefix()}/namespaces", f"namespace {name!r}", body=body)
+            self._client.answer(
+                RestRequest("POST", f"/v1/{self._prefix()}/namespaces", f"namespace {name!r}", body=body)
+            )
         except TableExistsError:
             _log.debug("%s: there is a namespace %s", self, name)
 
@@ -141,7 +143,7 @@ class PolarisCatalog(Catalog):
         path, page = self._tables(database), ""
         names: set[str] = set()
         while True:
-            answer = self._client.request("GET", path, f"namespace {database!r}", query={"pageToken": page})
+            answer = self._client.answer(RestRequest("GET", path, f"namespace {database!r}", query={"pageToken": page}))
             names.update(str(each["name"]) for each in answer.get("identifiers") or ())
             following = answer.get("next-page-token")
             if not following or following == page:
@@ -200,7 +202,7 @@ class PolarisCatalog(Catalog):
         """Remove a table from the catalog; files stay. Return whether it was there."""
         path, attempts = self._path(name), list[None]()
         try:
-            self._client.request("DELETE", path, name, note=lambda: attempts.append(None))
+            self._client.answer(RestRequest("DELETE", path, name), note=lambda: attempts.append(None))
         except NotFoundError:
             return len(attempts) > 1  # an attempt whose answer was lost
         return True
@@ -236,7 +238,7 @@ class PolarisCatalog(Catalog):
     def _create(self, name: TableName, entry: Mapping[str, Any]) -> None:
         path, attempts = self._tables(name.database), list[None]()
         try:
-            self._client.request("POST", path, name, body=entry, note=lambda: attempts.append(None))
+            self._client.answer(RestRequest("POST", path, name, body=entry), note=lambda: attempts.append(None))
         except TableExistsError as error:
             there = self._load(name)
             if there is None:
@@ -250,7 +252,7 @@ class PolarisCatalog(Catalog):
         """Return a generic table as Polaris shows it; None if it's not there."""
         path = self._path(name)
         try:
-            answer = self._client.request("GET", path, name)
+            answer = self._client.answer(RestRequest("GET", path, name))
         except NotFoundError:
             return None
         found = answer.get("table")
@@ -271,7 +273,7 @@ class PolarisCatalog(Catalog):
         """
         if not self._known_prefix:
             asked = {"warehouse": self._warehouse}
-            said = self._client.request("GET", "/v1/config", f"catalog {self._warehouse!r}", query=asked)
+            said = self._client.answer(RestRequest("GET", "/v1/config", f"catalog {self._warehouse!r}", query=asked))
             routes = [str(each) for each in said.get("endpoints") or ()]
             if routes and not any("/generic-tables" in each for each in routes):
                 raise NotSupportedError(

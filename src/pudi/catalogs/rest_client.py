@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -35,6 +36,25 @@ _LONGEST: Final = 500
 """Characters of an answer that an error shows."""
 
 
+@dataclass(frozen=True, slots=True)
+class RestRequest:
+    """A request to the service.
+
+    Attributes:
+        method: `GET`, `POST` or `DELETE`.
+        path: the part that follows the service's address.
+        about: the table, or what else errors name.
+        query: parameters in the address.
+        body: the content, sent as JSON.
+    """
+
+    method: str
+    path: str
+    about: TableName | str
+    query: Mapping[str, str] | None = None
+    body: Mapping[str, Any] | None = None
+
+
 class RestClient:
     """Requests to one service. Threads may share it.
 
@@ -58,24 +78,11 @@ class RestClient:
         self._token, self._token_ends = options.token or "", 0.0
         self._guard, self._opening = threading.Lock(), threading.Lock()
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        about: TableName | str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        note: Callable[[], None] = lambda: None,
-    ) -> dict[str, Any]:
+    def answer(self, request: RestRequest, note: Callable[[], None] = lambda: None) -> dict[str, Any]:
         """Return the answer of a request, after a few attempts where the service doesn't answer.
 
         Args:
-            method: `GET`, `POST` or `DELETE`.
-            path: what follows the service's address.
-            about: the table, or what else errors name.
-            query: parameters in the address.
-            body: what is sent, as JSON.
+            request: the request.
             note: called before each attempt: of one that failed it's unknown whether it had its effect.
 
         Raises:
@@ -84,7 +91,7 @@ class RestClient:
 
         def attempt() -> dict[str, Any]:
             note()
-            return self._attempt(method, path, about, query, body)
+            return self._attempt(request)
 
         return with_retries(attempt, self._context)
 
@@ -95,23 +102,15 @@ class RestClient:
         if made is not None:
             made.close()
 
-    def _attempt(
-        self,
-        method: str,
-        path: str,
-        about: TableName | str,
-        query: Mapping[str, str] | None,
-        body: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
+    def _attempt(self, request: RestRequest) -> dict[str, Any]:
+        method, url, content = request.method, self._uri + request.path, {"params": request.query, "json": request.body}
         token = self._current_token()
-        answer = self._send(method, self._uri + path, token, params=query, json=body)
+        answer = self._send(method, url, token, **content)
         if answer.status_code in _EXPIRED and self._client is not None:
-            answer = self._send(
-                method, self._uri + path, self._current_token(instead_of=token), params=query, json=body
-            )
+            answer = self._send(method, url, self._current_token(instead_of=token), **content)
         if 200 <= answer.status_code < 300:
             return self._content(answer)
-        raise self._error(answer, method, about)
+        raise self._error(answer, method, request.about)
 
     def _current_token(self, instead_of: str = "") -> str:
         """Return the token to send; a new one where there is none, or that one expired or was refused."""

@@ -14,9 +14,8 @@ from pudi.catalogs import Catalog, CatalogPlace, TableName, open_catalog
 from pudi.catalogs.catalog import SyncResult
 from pudi.catalogs.registered import location_url
 from pudi.catalogs.thrift_client import addresses
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import ActionReport
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options, SyncOptions
 from pudi.config.option import text_of
 from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TOOL, MANIFEST_PLACES

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pudi.catalogs import Catalog, CatalogTable, is_hudi
-from pudi.catalogs.registered import HudiTable, Registration, registered_tables
-from pudi.client.snapshot import TableSnapshot
+from pudi.catalogs.registered import Registration
+from pudi.client import TableSnapshot
 from pudi.config import SyncOptions
 from pudi.config.sync_options import MANIFEST_PLACES
 from pudi.errors import PudiError
@@ -17,7 +17,6 @@ from pudi.sync.differences import (
     altered,
     commits_since,
     lower_columns,
-    newest_times,
     one_spelling,
     registered_times,
 )
@@ -65,71 +64,75 @@ def registered_states(snapshot: TableSnapshot) -> tuple[RegisteredState, ...]:
 
 def _states(snapshot: TableSnapshot, place: str) -> list[RegisteredState]:
     with opened_place(place, snapshot.options, snapshot.meta.context) as (catalog, name):
-        request = request_of(catalog, snapshot.options, name=name)
-        table = HudiTable(snapshot.config, snapshot.schema.avro, snapshot.table, *newest_times(snapshot.timeline))
-        registration = registered_tables(
-            table, request.options, request.name, request.extractor, has_partitions=catalog.has_partitions
-        )
+        _, registration = request_of(catalog, snapshot.options, name=name).entries(snapshot)
         wanted = registration.tables
         known = catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
         paths = all_partitions(snapshot).present if registration.is_partitioned and known else ()
+        comparison = _Comparison(catalog, registration, snapshot.timeline, paths)
         states = []
         for each in wanted:
             entry = known.get(each.name.table)
             if entry is None:
                 states.append(RegisteredState(str(catalog), str(each.name), None, ("it isn't registered",)))
                 continue
-            differences = tuple(_differences(catalog, registration, each, entry, snapshot.timeline, paths))
+            differences = tuple(comparison.differences(each, entry))
             states.append(RegisteredState(str(catalog), str(each.name), registered_times(entry)[0], differences))
         return states
 
 
-def _differences(
-    catalog: Catalog,
-    registration: Registration,
-    wanted: CatalogTable,
-    known: CatalogTable,
-    timeline: Timeline,
-    paths: tuple[str, ...],
-) -> Iterator[str]:
-    if not is_hudi(known):
-        yield f"it is a table of another format, at {known.location}"
-        return
-    if one_spelling(known.location) != one_spelling(wanted.location):
-        yield f"it is the table at {known.location}"
-        return
-    if lower_columns(known.partition_columns) != lower_columns(wanted.partition_columns):
-        there, here = (
-            ", ".join(" ".join(column) for column in lower_columns(each.partition_columns)) or "none"
-            for each in (known, wanted)
-        )
-        yield f"its partition columns are {there}, those of the table {here}"
-        return
-    ours, theirs = (
-        dict(lower_columns(altered(known, wanted, comments=False).columns)),
-        dict(lower_columns(known.columns)),
-    )
-    if ours != theirs:
-        yield "columns differ: " + ", ".join(
-            f"{name} is {theirs.get(name, 'missing')}, in the table {ours.get(name, 'none')}"
-            for name in dict.fromkeys((*ours, *theirs))
-            if ours.get(name) != theirs.get(name)
-        )
-    if registration.is_partitioned:
-        yield from _partition_differences(catalog, registration, known, paths)
-    if catalog.has_partitions:
-        yield from _behind(known, timeline)
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """Compares a table with its entries in one catalog.
 
+    Attributes:
+        catalog: the catalog.
+        registration: the entries as they are to be.
+        timeline: the table's timeline.
+        paths: paths of the partitions that hold data.
+    """
 
-def _partition_differences(
-    catalog: Catalog, registration: Registration, known: CatalogTable, paths: tuple[str, ...]
-) -> Iterator[str]:
-    wanted = {each.values for each in registration.partitions(paths)}
-    there = set(catalog.partition_values(known))
-    for what, values in (("aren't registered", wanted - there), ("hold no data any more", there - wanted)):
-        if values:
-            some = ", ".join("/".join(each) for each in sorted(values)[:_SHOWN])
-            yield f"{len(values):,} partitions {what}: {some}{', …' if len(values) > _SHOWN else ''}"
+    catalog: Catalog
+    registration: Registration
+    timeline: Timeline
+    paths: tuple[str, ...]
+
+    def differences(self, wanted: CatalogTable, known: CatalogTable) -> Iterator[str]:
+        """Yield what differs between an entry as it's to be and as it is."""
+        if not is_hudi(known):
+            yield f"it is a table of another format, at {known.location}"
+            return
+        if one_spelling(known.location) != one_spelling(wanted.location):
+            yield f"it is the table at {known.location}"
+            return
+        if lower_columns(known.partition_columns) != lower_columns(wanted.partition_columns):
+            there, here = (
+                ", ".join(" ".join(column) for column in lower_columns(each.partition_columns)) or "none"
+                for each in (known, wanted)
+            )
+            yield f"its partition columns are {there}, those of the table {here}"
+            return
+        ours, theirs = (
+            dict(lower_columns(altered(known, wanted, comments=False).columns)),
+            dict(lower_columns(known.columns)),
+        )
+        if ours != theirs:
+            yield "columns differ: " + ", ".join(
+                f"{name} is {theirs.get(name, 'missing')}, in the table {ours.get(name, 'none')}"
+                for name in dict.fromkeys((*ours, *theirs))
+                if ours.get(name) != theirs.get(name)
+            )
+        if self.registration.is_partitioned:
+            yield from self._of_partitions(known)
+        if self.catalog.has_partitions:
+            yield from _behind(known, self.timeline)
+
+    def _of_partitions(self, known: CatalogTable) -> Iterator[str]:
+        wanted = {each.values for each in self.registration.partitions(self.paths)}
+        there = set(self.catalog.partition_values(known))
+        for what, values in (("aren't registered", wanted - there), ("hold no data any more", there - wanted)):
+            if values:
+                some = ", ".join("/".join(each) for each in sorted(values)[:_SHOWN])
+                yield f"{len(values):,} partitions {what}: {some}{', …' if len(values) > _SHOWN else ''}"
 
 
 def _behind(known: CatalogTable, timeline: Timeline) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pudi.catalogs import CatalogColumn, CatalogTable
 from pudi.catalogs.catalog import with_s3_scheme
 from pudi.catalogs.registered import LAST_COMMIT, LAST_COMPLETION
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import TableSnapshot
 from pudi.format import Action
 from pudi.timeline import Instant, Timeline
 

@@ -27,8 +27,7 @@ from pudi.catalogs.registered import (
     registered_tables,
     sync_properties,
 )
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import MetricsOptions, SyncOptions
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
@@ -75,6 +74,13 @@ class SyncRequest:
     extractor: str | None = None
     complete: bool = False
     spark_version: str = ""
+
+    def entries(self, snapshot: TableSnapshot) -> tuple[HudiTable, Registration]:
+        """Return a table as it's to be registered, and its entries in the catalog."""
+        times = newest_times(snapshot.timeline)
+        table = HudiTable(snapshot.config, snapshot.schema.avro, snapshot.table, *times, self.spark_version)
+        has_partitions = self.catalog.has_partitions
+        return table, registered_tables(table, self.options, self.name, self.extractor, has_partitions=has_partitions)
 
 
 def sync_table(meta: MetaClient, request: SyncRequest) -> SyncResult:
@@ -123,17 +129,12 @@ def _synced(meta: MetaClient, request: SyncRequest) -> SyncResult:
 
 def _attempt(meta: MetaClient, request: SyncRequest, first_seen: dict[TableName, Times], began: float) -> SyncResult:
     snapshot = TableSnapshot.load(meta)
-    last, completion = newest_times(snapshot.timeline)
-    table = HudiTable(snapshot.config, snapshot.schema.avro, snapshot.table, last, completion, request.spark_version)
-    has_partitions = request.catalog.has_partitions
-    registration = registered_tables(
-        table, request.options, request.name, request.extractor, has_partitions=has_partitions
-    )
-    times = sync_properties(table) if has_partitions else {}
+    table, registration = request.entries(snapshot)
+    times = sync_properties(table) if request.catalog.has_partitions else {}
     run = _Sync(snapshot, request, registration, times, first_seen)
     done = run.run()
     seconds = meta.context.clock.monotonic() - began
-    return SyncResult(str(request.catalog), done, last, run.is_complete, seconds)
+    return SyncResult(str(request.catalog), done, table.last_commit, run.is_complete, seconds)
 
 
 class _OvertakenError(Exception):
@@ -161,7 +162,6 @@ class _Sync:
             first_seen: the times in the catalog when the first attempt began; it's filled here.
         """
         self._snapshot, self._request = snapshot, request
-        self._meta, self._timeline = snapshot.meta, snapshot.timeline
         self._catalog, self._options = request.catalog, request.options
         self._registration, self._times = registration, times
         self._first_seen = first_seen
@@ -196,7 +196,7 @@ class _Sync:
                 self._check_first(wanted.name, began)
                 if not self._options.recreates:
                     raise self._with_advice(error, wanted.name) from error
-                _log.warning("table %s: %s is dropped and created: %s", self._meta.storage.root, wanted.name, error)
+                _log.warning("table %s: %s is dropped and created: %s", self._snapshot.table, wanted.name, error)
                 self._catalog.drop_table(wanted.name)
                 return self._create(wanted)
             known = replace(target, entry=self._read(wanted.name).entry)
@@ -219,9 +219,9 @@ class _Sync:
         Raises:
             _OvertakenError: one has.
         """
-        newest = newest_times(self._timeline)
+        newest = newest_times(self._snapshot.timeline)
         is_ahead = any((theirs or "") > (ours or "") for theirs, ours in zip(registered, newest, strict=True))
-        if is_ahead and newest_times(self._meta.store.load()) != newest:  # else commits were taken back
+        if is_ahead and newest_times(self._snapshot.refreshed().timeline) != newest:  # else commits were taken back
             raise _OvertakenError(f"{self._catalog}: another sync knows later commits: compare again")
 
     def _check_first(self, name: TableName, began: Times) -> CatalogTable:
@@ -287,7 +287,7 @@ class _Sync:
         key = last, completion
         if key not in self._changes:
             wants_all = self._request.complete or not self._options.incremental
-            commits = None if wants_all else commits_since(self._timeline, last, completion)
+            commits = None if wants_all else commits_since(self._snapshot.timeline, last, completion)
             if commits is None:
                 self._changes[key] = self._all()
             else:
@@ -308,7 +308,7 @@ class _Sync:
             raise NotFoundError(
                 f"{self._catalog}: there is no database {name!r}: create it, or let the sync create it by "
                 f"{SyncOptions.creates_database}=true",
-                table=self._meta.storage.root,
+                table=self._snapshot.table,
             )
         self._catalog.create_database(name)
 
@@ -317,13 +317,13 @@ class _Sync:
         if found is None:
             raise NotFoundError(
                 f"{self._catalog}: the table {name} was dropped while it was registered; sync again",
-                table=self._meta.storage.root,
+                table=self._snapshot.table,
             )
         return found
 
     def _check(self, wanted: CatalogTable, known: CatalogTable) -> None:
         """Refuse to take over the name of another table, before anything is changed."""
-        root, name = self._meta.storage.root, wanted.name
+        root, name = self._snapshot.table, wanted.name
         advice = f"register by another name, or drop {name} there (its files stay if it is an external table)"
         if not is_hudi(known):
             what = known.properties.get(PROVIDER) or known.format.input_format or known.kind
@@ -345,7 +345,7 @@ class _Sync:
             f"{error.message}. Hive's metastore compares columns by their positions and takes new ones at the end and "
             f"wider types; for any other change drop {name} there (files of an external table stay) and sync again, or "
             f"let the sync do that by {SyncOptions.recreates}=true",
-            table=self._meta.storage.root,
+            table=self._snapshot.table,
         )
 
 
