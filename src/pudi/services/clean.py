@@ -8,11 +8,12 @@ Source: CleanPlanActionExecutor, CleanActionExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.lease import ServiceLease
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
@@ -26,9 +27,10 @@ from pudi.services.clean_plan import (
     last_clean,
     names_in_use,
     plan_clean,
+    savepointed_names,
 )
 from pudi.services.service import Backlog, Inline, Need, PlainRun, PlannedService, ServiceRun, oldest_write
-from pudi.services.target import ServiceTarget, TargetSnapshot, free_time, restorable_instants
+from pudi.services.target import ServiceTarget, TargetSnapshot, clean_to, free_time, restorable_instants
 from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
 from pudi.task import FileJob
@@ -110,6 +112,58 @@ class Clean(PlannedService):
             )
         parallelism = target.options[CleanOptions.parallelism]
         return _Run(snapshot, requested.requested, plan, names, began_ms, parallelism)
+
+
+class CleanHistory(Clean):
+    """Deletes all slices but the newest ones, except those that a savepoint or a pending plan needs.
+
+    It is the last step of a hard deletion.
+
+    The clean states the newest commit as the earliest that stays, so that no reader takes what is left of earlier
+    states for all of it. While a write is pending it states none, as a clean that counts slices: its commit may be
+    requested earlier, and a later clean would not look for what it replaces.
+
+    Args:
+        changes: paths of change data to delete too where it belongs to the newest slices: it holds what a delete has
+            just taken out of them, and only `changes()` reads it.
+    """
+
+    def __init__(self, changes: Collection[str] = frozenset()) -> None:
+        self._changes = frozenset(changes)
+
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
+        """Plan the deletion of all older slices."""
+        timeline, given = snapshot.timeline, snapshot.options.given
+        options = CleanOptions.of(replace(snapshot.options, given={**given, **clean_to(1)}))
+        plan = plan_clean(snapshot, options)
+        changes = self._of_newest(snapshot)
+        if plan is None and not changes:
+            return None
+        plan = plan or CleanPlan(None, timeline.commits[-1].requested, policy=options.policy)
+        doomed = dict(plan.files)
+        for partition, paths in changes.items():
+            doomed[partition] = (*doomed.get(partition, ()), *paths)
+        plan = replace(plan, files=doomed)
+        if not snapshot.is_metadata and oldest_write(timeline) is None:
+            newest = timeline.commits[-1]
+            plan = replace(plan, retained=(newest.requested, newest.action.value), policy=CleanPolicy.COMMITS.value)
+        return encode_clean_plan(plan)
+
+    def _of_newest(self, snapshot: TableSnapshot) -> dict[str, tuple[str, ...]]:
+        """Return absolute locations of change data of the newest slices, by partition, but what savepoints keep."""
+        if not self._changes:
+            return {}
+        saved = frozenset(chain.from_iterable(savepointed_names(snapshot).values()))
+        view = snapshot.view(sizes=False)
+        found: dict[str, tuple[str, ...]] = {}
+        for group in view.groups_of(sorted({path.rpartition("/")[0] for path in self._changes})):
+            newest = group.slices[0].files
+            if group.id in view.replaced or saved & {basename(each) for each in newest}:
+                continue
+            paths = tuple(f"{snapshot.table}/{each}" for each in newest if each in self._changes)
+            if paths:
+                found[group.partition] = (*found.get(group.partition, ()), *paths)
+        return found
 
 
 def clean_backlog(snapshot: TargetSnapshot) -> Backlog:

@@ -27,6 +27,7 @@ from pudi.format import (
     parse_data_file,
 )
 from pudi.format.plans import CleanPlan, decode_clustering_plan
+from pudi.services.service import oldest_write
 from pudi.timeline import Instant, Timeline
 
 _PENDING = (State.REQUESTED, State.INFLIGHT)
@@ -268,8 +269,7 @@ def earliest_to_retain(snapshot: TableSnapshot, options: CleanOptions, now_ms: i
         first = next((each for each in commits if each.requested >= bound), commits[-1] if commits else None)
     if first is None:
         return None
-    beside = {Action.CLEAN, Action.ROLLBACK, Action.INDEXING}
-    pending = min((i.requested for i in snapshot.timeline.pending if i.action not in beside), default=None)
+    pending = oldest_write(snapshot.timeline)
     if pending is None or first.requested <= pending:
         return first
     return max((each for each in commits if each.requested < pending), key=lambda i: i.requested, default=None)

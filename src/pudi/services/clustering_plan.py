@@ -239,8 +239,6 @@ def plan_resizing(
     rings: Mapping[str, Ring],
     resizing: Resizing,
     options: ClusteringOptions,
-    *,
-    busy: Collection[FileGroupId],
     new_prefix: Callable[[], str],
 ) -> ClusteringPlan:
     """Plan the buckets of some partitions.
@@ -248,17 +246,15 @@ def plan_resizing(
     Unlike Hudi, a plan leaves buckets alone that are neither split nor merged, unless columns to order by are set.
 
     Args:
-        slices: the latest slices of the chosen partitions.
+        slices: the latest slices of the chosen partitions that no compaction or log compaction is pending on.
         rings: the hash rings by partition path.
         resizing: when buckets are split and merged.
         options: columns to order by, and the number of groups.
-        busy: file groups under a pending compaction or log compaction.
         new_prefix: makes beginnings of file ids.
     """
     by_partition: dict[str, list[FileSlice]] = {}
     for each in slices:
-        if each.group not in busy:
-            by_partition.setdefault(each.partition, []).append(each)
+        by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
     for partition, of_partition in sorted(by_partition.items()):
         groups += _Partition(partition, rings[partition], of_partition, resizing, new_prefix).groups(

@@ -26,6 +26,7 @@ from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.config import CompactionOptions, check_compactable, check_consistent
+from pudi.config.option import Value
 from pudi.errors import ConflictError
 from pudi.filegroup import Replacements, busy_groups, compacted_groups, compaction_plan
 from pudi.format import (
@@ -165,6 +166,29 @@ class Compaction(PlannedService):
     def open(self, target: ServiceTarget, lease: ServiceLease) -> CompactionRun:
         """See `PlannedService.open`."""
         return CompactionRun.of(target, lease)
+
+
+class CompactGroups(Compaction):
+    """Compacts given file groups, regardless of the compaction strategy; a step of a hard deletion.
+
+    Args:
+        groups: the file groups, as partition path and file id.
+    """
+
+    def __init__(self, groups: Collection[FileGroupId]) -> None:
+        self._groups = frozenset(groups)
+
+    def plan(self, snapshot: TargetSnapshot) -> bytes | None:
+        """Plan those of the file groups that have log files, except those under another plan."""
+        given: dict[str, Value] = {CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
+        plan = plan_compaction(
+            snapshot.view().slices_of_groups(self._groups),
+            CompactionOptions.of(replace(snapshot.options, given={**snapshot.options.given, **given})),
+            busy=busy_groups(snapshot.meta.store, snapshot.timeline, log_compactions=False),
+            max_file_size=snapshot.write_options.max_file_size,
+            today=date.min,
+        )
+        return encode_compaction_plan(plan) if plan.operations else None
 
 
 @dataclass(frozen=True, slots=True)

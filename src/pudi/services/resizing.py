@@ -81,7 +81,8 @@ def plan_buckets(snapshot: TargetSnapshot, buckets: ConsistentBuckets, slices: S
     for each in free:
         buckets.name_of(each.file_id, each.partition, table=snapshot.table, path=each.path)
     busy = busy_groups(meta.store, timeline, log_compactions=True)
-    plan = plan_resizing(free, buckets.rings, resizing, options, busy=busy, new_prefix=meta.context.new_id)
+    free = [each for each in free if each.group not in busy]
+    plan = plan_resizing(free, buckets.rings, resizing, options, meta.context.new_id)
     return replace(plan, execution=ClusteringOptions.bucket_execution(snapshot.options))
 
 

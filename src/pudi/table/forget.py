@@ -17,9 +17,8 @@ from pudi.config.option import Value
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.format import CDC_SUFFIX, METADATA_DIR
 from pudi.indexes.checking import CheckRun
-from pudi.services.clean import Clean
-from pudi.services.compaction import Compaction
-from pudi.services.hard_deletion import CleanHistory, CompactGroups
+from pudi.services.clean import Clean, CleanHistory
+from pudi.services.compaction import CompactGroups, Compaction
 from pudi.services.orphans import find_orphans, remove_orphans
 from pudi.services.registry import planned_services
 from pudi.services.runner import PENDING, run, run_pending
