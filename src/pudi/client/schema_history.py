@@ -12,7 +12,7 @@ from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_
 from pudi.format.layout import rules_of
 from pudi.format.names import Layout
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
-from pudi.timeline.instant import next_instant
+from pudi.timeline.instant import new_instant
 
 
 def read_history(snapshot: TableSnapshot) -> SchemaHistory | None:
@@ -72,7 +72,7 @@ def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> Non
     """Store the schemas under a commit that is about to complete (FileBasedInternalSchemaStorageManager)."""
     pending = InstantFile(instant, Action.SCHEMACOMMIT, State.REQUESTED)
     layout = _layout(meta)
-    completion = next_instant(meta.context.clock.now_ms(), None, meta.config.timezone)
+    completion = new_instant(meta.context.clock.now_ms(), None, meta.config.timezone)
     done = pending.completed(completion if rules_of(layout).has_completion_times else None)
     texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
     for file, text in texts:

@@ -28,7 +28,7 @@ from pudi.schema.java_numbers import java_float_text
 from pudi.task import Engine
 from pudi.task.engine import TableRows
 from pudi.timeline import Instant, Timeline
-from pudi.timeline.instant import next_instant
+from pudi.timeline.instant import new_instant
 
 Validator: TypeAlias = Callable[[Any, Any], object]
 """A user's function of the rows before and after a write; it raises an error to refuse the write."""
@@ -170,7 +170,7 @@ def _states(
     """Return the rows of the partitions before and after a write, both with the columns that it leaves."""
     meta, timeline, completion = seen.meta, seen.timeline, None
     if timeline.rules.has_completion_times:
-        completion = next_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)
+        completion = new_instant(meta.context.clock.now_ms(), timeline.newest_time, meta.config.timezone)
     done = replace(instant, state=State.COMPLETED, completion=completion)
     store = replace(meta.store, assumed={done.file_name(): written})
     # the metadata table doesn't list the files yet

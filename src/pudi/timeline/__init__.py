@@ -8,10 +8,10 @@ from pudi.timeline.instant import (
     Instant,
     InstantTimes,
     day_before,
+    new_instant,
     parse_time,
     register_time_generator,
 )
-from pudi.timeline.instant import next_instant as new_instant
 from pudi.timeline.store import TimelinePlace, TimelineStore
 from pudi.timeline.timeline import Timeline
 

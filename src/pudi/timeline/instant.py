@@ -145,7 +145,7 @@ def day_before(instant: str) -> str:
         return ""
 
 
-def next_instant(now_ms: int, newest: str | None, timezone_name: TimelineZone) -> str:
+def new_instant(now_ms: int, newest: str | None, timezone_name: TimelineZone) -> str:
     """An instant for now that is greater than `newest`, the newest requested or completion time on the timeline."""
     now = millis_to_instant(now_ms, timezone_name)
     if newest is None or now > newest:
@@ -218,7 +218,7 @@ class InstantTimes:
         Raises:
             UnavailableError: the user's generator failed.
         """
-        made = next_instant(self._now_ms(clock), newest, timezone_name)
+        made = new_instant(self._now_ms(clock), newest, timezone_name)
         if self.wait_ms:
             clock.sleep(self.wait_ms / 1000)
         return made

@@ -405,7 +405,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "times are those of the writer's clock, whatever the timeline says",
-        ("pudi.timeline.instant:next_instant", "if newest is None or now > newest:", "if True:"),
+        ("pudi.timeline.instant:new_instant", "if newest is None or now > newest:", "if True:"),
     ),
     _mutant(
         "two writers insert new keys into one partition",
