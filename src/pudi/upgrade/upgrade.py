@@ -13,16 +13,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from posixpath import basename
+from functools import partial
 
 from pudi.client.meta_client import MetaClient
-from pudi.client.properties import update_properties
 from pudi.client.single_key import names_single_key
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
+from pudi.commit.dead_writers import refuse_pending_restore
 from pudi.config import (
-    ArchiveOptions,
-    CompactionOptions,
     Options,
     TableConfig,
     check_writable,
@@ -30,42 +27,30 @@ from pudi.config import (
     options_of_scope,
 )
 from pudi.config.option import Scope
-from pudi.config.table_options import MERGE_ON_READ, layout_of_version
-from pudi.errors import BlockedError, ConflictError, InvalidArgumentError, NotSupportedError, PudiError
-from pudi.filegroup import StorageListing
-from pudi.format import Action, LogFileName, parse_data_file
-from pudi.format.metadata_partitions import FILES, partition_type, with_companions
+from pudi.config.table_options import layout_of_version
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.format import Action
+from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.hooks.measure import measured
 from pudi.indexes import registry as kinds
 from pudi.indexing.indexing import build_index
 from pudi.indexing.rebuild import finish_rebuild
-from pudi.metadata_write.build import drop_partitions, make_files
-from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.index_defs import delete_definition, read_definitions, set_first_version
-from pudi.services.registry import service_named
-from pudi.services.runner import run, run_pending
-from pudi.services.service import PlannedService
-from pudi.services.target import ServiceTarget, clean_to
+from pudi.metadata_write.build import make_files
 from pudi.task import Engine
-from pudi.timeline.layout_change import convert, discard, mark, unmark
+from pudi.timeline.layout_change import discard, unmark
+from pudi.upgrade.move import changes_layout, columns_of, drops_logs, intent_of, move
+from pudi.upgrade.rest import at_rest
 from pudi.upgrade.upgrade_intent import (
     Upgrade,
     UpgradeIntent,
-    as_in_version,
-    current_indexes,
     delete_intent,
     read_intent,
     refuse_losses,
-    with_noted,
-    write_intent,
 )
 from pudi.upgrade.upgrade_old import bring_to_6, is_old, plan_first_step
 from pudi.upgrade.version_properties import describe_changes, with_version
 
 _log = logging.getLogger(__name__)
-
-_ATTEMPTS = 3
-"""Number of times that the table is brought to rest before the upgrade gives way to other writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +111,10 @@ def upgrade(meta: MetaClient, engine: Engine, options: Options, request: Upgrade
     if intent is None:
         refuse_losses(found, accept_loss=request.accept_loss)
     with measured(meta, "upgrade"):
-        moved, begun = _bring_to_rest_and_move(meta, engine, options, version)
+        with meta.lock:
+            unmark(meta.store)  # of an attempt that died: what it left is done again
+        logs = not drops_logs(meta.config, version)
+        moved, begun = at_rest(meta, engine, options, logs=logs, act=partial(move, version=version))
         _finish(moved, engine, options, begun)
     return replace(found, done=True)
 
@@ -154,7 +142,7 @@ def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
     snapshot = TableSnapshot.load(meta, options)
     refuse_pending_restore(snapshot)
     check_writable(old, root, options)
-    new = with_version(old, version, _columns(snapshot), root)
+    new = with_version(old, version, columns_of(snapshot), root)
     check_writable(new, root, options)
     if old.version == version:
         return Upgrade(root, version, version)
@@ -163,20 +151,20 @@ def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
     losses = []
     if meta.merges_on_read:
         steps.append("compact all log files")
-    if _drops_logs(old, version):
+    if drops_logs(old, version):
         _refuse_savepoints(snapshot, version)
         steps.append("clean all file slices but the newest: version 6 can't read log files of older ones")
         losses.append("time travel and changes from before now")
-    if _crosses(old, version):
+    if changes_layout(old, version):
         layout, count = layout_of_version(version), len(snapshot.timeline.instants)
         steps.append(f"write the active and archived timeline in layout {layout}, with {count} instants")
     lost = sorted(name for name in old.metadata_partitions if version < partition_type(name).since)
     companions = {name for kind in kinds.KINDS for name in kind.type.companions}
     losses += [f"the index {name}" for name in lost if name not in companions]
     steps += [f"hoodie.properties: {change}" for change in describe_changes(old.raw, new.raw)]
-    if _crosses(old, version):
+    if changes_layout(old, version):
         steps.append("delete the timeline of the old layout")
-    steps += _last_steps(_intent(meta, version))
+    steps += _last_steps(intent_of(meta, version))
     return Upgrade(root, old.version, version, tuple(steps), tuple(losses))
 
 
@@ -191,18 +179,6 @@ def _last_steps(intent: UpgradeIntent) -> Iterator[str]:
         yield "rebuild the metadata table"
     for spec in intent.indexes:
         yield f"rebuild the index {spec.partition}"
-
-
-def _columns(snapshot: TableSnapshot) -> list[str]:
-    return snapshot.schema.columns.names if snapshot.timeline.commits or snapshot.config.create_schema else []
-
-
-def _crosses(config: TableConfig, version: int) -> bool:
-    return layout_of_version(version) != config.layout_version
-
-
-def _drops_logs(config: TableConfig, version: int) -> bool:
-    return _crosses(config, version) and version < config.version and config.table_type == MERGE_ON_READ
 
 
 def _check_keys(snapshot: TableSnapshot, version: int) -> None:
@@ -223,140 +199,6 @@ def _refuse_savepoints(snapshot: TableSnapshot, version: int) -> None:
             table=snapshot.table,
             instant=each.requested,
         )
-
-
-def _intent(meta: MetaClient, version: int) -> UpgradeIntent:
-    """Return the indexes to rebuild: all, or those of an index version that the table can't have."""
-    config, specs = meta.config, current_indexes(meta)
-    if _crosses(config, version):
-        has_metadata = FILES in config.metadata_partitions
-        return UpgradeIntent(config.version, version, has_metadata, as_in_version(specs, version))
-    newer = [spec for spec in specs if spec.version > spec.type.version(version)]
-    return UpgradeIntent(config.version, version, False, as_in_version(newer, version))
-
-
-def _bring_to_rest_and_move(
-    meta: MetaClient, engine: Engine, options: Options, version: int
-) -> tuple[MetaClient, UpgradeIntent]:
-    """Compact and clean; then, while no process writes, move the table. Return the table as it is then."""
-    drops_logs = _drops_logs(meta.config, version)
-    with meta.lock:
-        unmark(meta.store)  # of an attempt that died: what it left is done again
-    given = {**options.given, CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
-    if drops_logs:
-        given |= clean_to(1)
-    target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
-    busy: ConflictError | None = None
-    for _ in range(_ATTEMPTS):
-        repair_dead_writes(meta, options)
-        finish_rebuild(meta, engine, options)  # definitions may go with the old layout
-        run_pending(target)
-        if meta.merges_on_read:
-            _run(target, "compaction")
-        if drops_logs:
-            _run(target, "clean")
-        with meta.lock:
-            meta.reload()
-            snapshot = TableSnapshot.load(meta, options)
-            busy = _busy(snapshot, logs=not drops_logs)
-            if busy is None:
-                return _move(snapshot, version)
-    assert busy is not None
-    raise busy
-
-
-def _run(target: ServiceTarget, name: str) -> None:
-    service = service_named(name, target.meta.storage.root)
-    assert isinstance(service, PlannedService)
-    run(service, target)
-
-
-def _busy(snapshot: TableSnapshot, *, logs: bool) -> ConflictError | None:
-    """Return why a table can't be moved now; None if it can.
-
-    Args:
-        snapshot: the table, loaded under its lock.
-        logs: whether older file slices may have log files.
-    """
-    meta, root = snapshot.meta, snapshot.table
-    for each in snapshot.timeline.pending:
-        return BlockedError(
-            f"a {each.action.value} is pending: wait until it's over, or stop its process",
-            table=root,
-            instant=each.requested,
-        )
-    if not meta.merges_on_read:
-        return None
-    if any(each.logs for each in snapshot.view(sizes=False).all_slices()):
-        return BlockedError("other writers add log files faster than they are compacted: stop them", table=root)
-    if logs:
-        return None
-    for infos in StorageListing(meta.storage).all_files().values():
-        for info in infos:
-            if isinstance(parse_data_file(basename(info.path)), LogFileName):
-                return BlockedError(
-                    "a log file of an older file slice is left, which version 6 can't read: see what keeps it from "
-                    "being cleaned (`pudi doctor`)",
-                    table=root,
-                    path=info.path,
-                )
-    return None
-
-
-def _move(snapshot: TableSnapshot, version: int) -> tuple[MetaClient, UpgradeIntent]:
-    """Do the upgrade itself, under the table's lock; indexes that differ are gone afterwards."""
-    meta, root, old = snapshot.meta, snapshot.table, snapshot.config
-    crosses = _crosses(old, version)
-    intent = with_noted(_intent(meta, version), read_intent(meta))
-    columns = _columns(snapshot)
-    write_intent(meta, intent)
-    if crosses:
-        _convert(snapshot, with_version(old, version, columns, root), intent)
-        if {*old.metadata_partitions, *old.metadata_partitions_inflight}:
-            drop_partitions(meta, {FILES})
-        for partition in read_definitions(meta):
-            delete_definition(meta, partition)
-    else:
-        gone = with_companions({spec.partition for spec in intent.indexes}) & set(old.metadata_partitions)
-        if gone:
-            drop_partitions(meta, gone)
-        if FILES in meta.config.metadata_partitions:
-            set_first_version(meta)
-            _set_metadata_version(meta, version)
-
-    def change(properties: dict[str, str]) -> dict[str, str]:
-        return with_version(TableConfig.parse(properties, table=root), version, columns, root).to_properties()
-
-    moved = meta.with_config(
-        TableConfig.parse(update_properties(meta.storage, meta.context, meta.lock, change), table=root)
-    )
-    return moved, intent
-
-
-def _convert(snapshot: TableSnapshot, new: TableConfig, intent: UpgradeIntent) -> None:
-    """Write the timeline in the other layout beside the old one, before anything of the table is touched.
-
-    If it can't be read, the table stays as it was, and writers go on.
-    """
-    meta = snapshot.meta
-    target = meta.with_config(new).store
-    mark(meta.store)
-    try:
-        convert(meta.store, target, ArchiveOptions.of(snapshot.options))
-    except PudiError:
-        discard(target)
-        unmark(meta.store)
-        if not intent.has_metadata or FILES in meta.config.metadata_partitions:  # else it states what to rebuild
-            delete_intent(meta)
-        raise
-
-
-def _set_metadata_version(meta: MetaClient, version: int) -> None:
-    """Give the metadata table the version of its table."""
-    mdt = open_metadata(meta)
-    key = TableConfig.version.key
-    update_properties(mdt.storage, meta.context, meta.lock, lambda old: {**old, key: str(version)})
-    meta.opened.client = None
 
 
 def _finish(meta: MetaClient, engine: Engine, options: Options, intent: UpgradeIntent) -> None:
