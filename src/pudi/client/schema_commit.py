@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pudi.format import CommitMetadata, WriteStat
+from pudi.format.instants import CLUSTER, COMPACT, LOG_COMPACT
 from pudi.plan import Operation
 from pudi.schema import TableSchema
 from pudi.schema.internal import SchemaHistory
@@ -26,7 +27,7 @@ INTERNAL_SCHEMA_KEY: Final = "latest_schema"
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
 """Operation of commits that change columns and touch no file (WriteOperationType)."""
 
-SERVICE_OPERATIONS: Final = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT"})
+SERVICE_OPERATIONS: Final = frozenset({CLUSTER, COMPACT, "INDEX", LOG_COMPACT})
 """Operations of table services, by the names that commits say: they change no records and no schema."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 
 from pudi.client import TableSnapshot
+from pudi.client.schema_commit import ALTER_SCHEMA, SERVICE_OPERATIONS
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
@@ -16,7 +17,7 @@ from pudi.plan.change_data import ChangeCase, ChangeSplit
 from pudi.scan.moments import CommitSpan
 from pudi.timeline import NO_COMMIT, Instant
 
-NO_CHANGES = frozenset({"CLUSTER", "COMPACT", "INDEX", "LOG_COMPACT", "ALTER_SCHEMA", "BUCKET_RESCALE"})
+NO_CHANGES = SERVICE_OPERATIONS | {ALTER_SCHEMA, "BUCKET_RESCALE"}
 """Operations of commits that change no records. Hudi lists those that do (WriteOperationType.yieldChanges), and forgets
 the prepped inserts."""
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})

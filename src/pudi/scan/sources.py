@@ -18,6 +18,7 @@ from pudi.errors import NotSupportedError, naming
 from pudi.filegroup import FileSlice
 from pudi.filegroup.committed_files import ListedSlices, files_written, verify_committed_files, verify_committed_logs
 from pudi.format import Action
+from pudi.format.instants import COMPACT
 from pudi.metadata import MetadataTable
 from pudi.plan import Merging, ReadableTable, Selection, plan_read
 from pudi.scan.moments import (
@@ -106,7 +107,7 @@ def _as_saved(snapshot: TableSnapshot, instant: str) -> Timeline:
     if saved is None or saved.completion is None or not timeline.rules.logs_name_their_commit:
         return seen
     later = [each for each in seen.of(Action.COMMIT) if (each.completion or "") > saved.completion]
-    gone = {each.requested for each in later if store.read_commit_metadata(each).operation_type == "COMPACT"}
+    gone = {each.requested for each in later if store.read_commit_metadata(each).operation_type == COMPACT}
     return replace(seen, instants=tuple(i for i in seen.instants if i.requested not in gone)) if gone else seen
 
 

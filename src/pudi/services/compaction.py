@@ -41,6 +41,7 @@ from pudi.format import (
     millis_to_instant,
     parse_log_file,
 )
+from pudi.format.instants import COMPACT, LOG_COMPACT
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
@@ -54,7 +55,7 @@ from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, Comp
 from pudi.task.compact_logs import CompactLogsTask
 from pudi.timeline import Instant, Timeline
 
-OPERATIONS = {Action.COMPACTION: "COMPACT", Action.LOGCOMPACTION: "LOG_COMPACT"}
+OPERATIONS = {Action.COMPACTION: COMPACT, Action.LOGCOMPACTION: LOG_COMPACT}
 """Operation type in the commit metadata (WriteOperationType)."""
 LEFT_TO_WRITES = "left to the next write: Hudi can't roll back a commit that the metadata table has compacted"
 """Why a maintenance doesn't compact a metadata table."""
@@ -398,7 +399,7 @@ def holds_newest(snapshot: TargetSnapshot, plan: Instant | None = None) -> bool:
 def is_compacted_after(snapshot: TableSnapshot, instant: Instant) -> bool:
     """Return whether a compaction, pending or completed, was requested after an instant."""
     meta, timeline = snapshot.meta, snapshot.timeline
-    done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == "COMPACT"]
+    done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == COMPACT]
     return any(i.requested > instant.requested for i in (*timeline.of(Action.COMPACTION, *_PENDING), *done))
 
 
