@@ -16,11 +16,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 
-from pudi.client.log_merging import merging_of
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot, merging_of, read_history
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
-from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import change_logging, file_options
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.dead_writers import repair_dead_writes

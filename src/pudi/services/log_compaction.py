@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pudi.client.log_merging import merging_of
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import TableSnapshot, merging_of
 from pudi.config import CompactionOptions
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, busy_groups, read_log_blocks
