@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 import pudi
 from pudi.cli.app import app
 from pudi.ingest import Batch, FileSource, Ingestion, KafkaSource, TableSource, debezium_events, sql_transform
-from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.files import CsvOptions
+from pudi.ingest.source import Checkpoint
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("fare", pa.float64()), ("city", pa.string())])
 AVRO = {

@@ -17,8 +17,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 import pudi
 from pudi.ingest import Ingestion, KafkaSource, RegistryValues, debezium_events
-from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.debezium import debezium_options
+from pudi.ingest.source import Checkpoint
 from support.kafka import BrokerTopic, FakeTopic, broker, server_classpath
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from pudi.cli.exchange import export, import_table, sync
+from pudi.cli.exchange import export, import_table, ingest, sync
 from pudi.cli.health import check, doctor, repair
 from pudi.cli.indexes import index
-from pudi.cli.ingest import ingest
 from pudi.cli.output import progress_bars
 from pudi.cli.overview import files, history, show
 from pudi.cli.recovery import restore, rollback, savepoint, upgrade

@@ -21,10 +21,8 @@ from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, TableExistsError, TableNotFoundError
-from pudi.ingest.checkpoints import Checkpoint, is_stated, resumed
-from pudi.ingest.files import FileSource
-from pudi.ingest.source import BadRecord, Batch, Source
-from pudi.ingest.spark_files import TEXT_FORMATS, without_keys
+from pudi.ingest.files import TEXT_FORMATS, FileSource, without_keys
+from pudi.ingest.source import BadRecord, Batch, Checkpoint, Source, is_stated, resumed
 from pudi.ingest.table_source import TableSource
 from pudi.ingest.transforms import check_transforms, transformed
 from pudi.plan import Operation

@@ -15,9 +15,8 @@ import pyarrow as pa
 from pudi.config.arguments import count_given, map_given, text_given
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, SetupError, UnavailableError
-from pudi.ingest.checkpoints import Checkpoint
 from pudi.ingest.parsing import MOST_SHOWN, Parsed, check_count, parse_json
-from pudi.ingest.source import BadRecord, Batch
+from pudi.ingest.source import BadRecord, Batch, Checkpoint
 from pudi.schema import avro_to_arrow
 
 _PREFIX: Final = struct.Struct(">bI")

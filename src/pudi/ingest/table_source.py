@@ -12,8 +12,7 @@ import pyarrow as pa
 from pudi.client import TableSnapshot
 from pudi.config.arguments import count_given, path_given
 from pudi.errors import InvalidArgumentError, NotFoundError
-from pudi.ingest.checkpoints import Checkpoint
-from pudi.ingest.source import Batch
+from pudi.ingest.source import Batch, Checkpoint
 from pudi.plan import Selection
 from pudi.scan import changes_scan
 from pudi.scan.change_batches import refuse_other_history, visible_commits

@@ -1,7 +1,12 @@
-"""A read as options state it: those of `spark.read.format("pudi")`, which are Hudi's, in; a scan out."""
+"""A read as options state it: those of `spark.read.format("pudi")`, which are Hudi's, in; a scan out.
+
+Spark stores the schema that a Python data source states, and hands readers and writers of a catalog's table this
+schema, but neither location nor options (tried with 4.3). So the options are put into the metadata of the first column.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +15,7 @@ from typing import Any
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import FormatOptions, Option, names_in, spelled
 from pudi.config.arguments import path_given, text_given
-from pudi.config.option import given_text
+from pudi.config.option import given_text, text_of
 from pudi.errors import InvalidArgumentError, NotSupportedError, naming
 from pudi.scan.change_batches import BatchLimits, newest_offset
 from pudi.spark.job import FORMATS
@@ -24,6 +29,10 @@ _CATALOG = frozenset({"owner", "location", "provider", "comment", "external", "i
 """Properties of a catalog's table that Spark gives along (TableCatalog)."""
 _CATALOG_OPTION = "option."
 """Prefix of the copies of options that a catalog's table keeps (TableCatalog.OPTION_PREFIX)."""
+_KEY = "pudi"
+"""Key of the options that a catalog's table keeps, in the metadata of its first column."""
+_RAW_TYPE, _LONGEST = "__CHAR_VARCHAR_TYPE_STRING", "varchar(2147483647)"
+"""Marks a text column as a varchar (CharVarcharUtils)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,3 +244,45 @@ def _check_query(view: FormatOptions) -> None:
             f"{FormatOptions.begin} and {FormatOptions.end} are options of an incremental query: set "
             f"{FormatOptions.query}=incremental"
         )
+
+
+def with_options(fields: list[dict[str, Any]], given: Mapping[str, str]) -> None:
+    """Put the options of a catalog's table into the metadata of its columns.
+
+    An INSERT hands the metadata over only if its query's types aren't the table's very types. So the first text column
+    is declared a varchar of any length, which no query has.
+
+    Args:
+        fields: the columns, as Spark's JSON schema has them; they're changed.
+        given: the options.
+    """
+    fields[0]["metadata"] = {**fields[0].get("metadata", {}), _KEY: json.dumps(given)}
+    text = next((field for field in fields if field["type"] == "string"), None)
+    if text is not None:
+        text["metadata"] = {**text.get("metadata", {}), _RAW_TYPE: _LONGEST}
+
+
+def options_of(given: Mapping[str, str], schema: Any) -> dict[str, str]:
+    """Return options as given, over those that the schema of a catalog's table keeps.
+
+    Raises:
+        InvalidArgumentError: no location is known.
+    """
+    kept = next((field.metadata[_KEY] for field in schema.fields if _KEY in (field.metadata or {})), None)
+    both = {**({} if kept is None else json.loads(kept)), **given}
+    if not both.get("path"):
+        raise InvalidArgumentError(
+            "Spark doesn't tell a Python data source where this table is. If it's a table of the catalog: create it "
+            "without columns for a Hudi table that exists, CREATE TABLE name USING pudi LOCATION 'path' (not AS "
+            "SELECT, not by saveAsTable); or state the path, INSERT INTO name WITH (path='path') …, SELECT … FROM "
+            "name WITH (path='path'). Otherwise give it to .load(path) or .save(path)"
+        )
+    return both
+
+
+def kept_options(given: Mapping[str, str], request: ReadRequest) -> dict[str, str]:
+    """Return the options that a catalog's table keeps."""
+    storage = {key: text for key, text in given.items() if key.startswith("storage.")}
+    view = {key: text_of(value) for key, value in request.view.given.items()}
+    meta_fields = {FormatOptions.meta_fields.key: text_of(request.meta_fields)}
+    return {"path": request.path, **request.options, **view, **storage, **meta_fields}

@@ -31,8 +31,7 @@ from pudi.scan.change_batches import (
 )
 from pudi.scan.change_feed import ChangeFeed
 from pudi.schema import arrow_to_spark_json
-from pudi.spark.datasource.catalog import kept_options, options_of, with_options
-from pudi.spark.read_request import ReadRequest
+from pudi.spark.read_request import ReadRequest, kept_options, options_of, with_options
 from pudi.spark.streaming.batches import ChangedRows, start_offset
 from pudi.storage import canonical_root, open_storage
 from pudi.task import SliceReader

@@ -22,9 +22,8 @@ from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import TEMP_DIR
 from pudi.plan import Operation
 from pudi.schema import spark_struct_to_arrow
-from pudi.spark.datasource.catalog import options_of
 from pudi.spark.job import WriteJob
-from pudi.spark.read_request import ReadRequest
+from pudi.spark.read_request import ReadRequest, options_of
 from pudi.spark.streaming.sink import make_writer, query_of_task
 from pudi.storage import delete_folder, open_storage
 
