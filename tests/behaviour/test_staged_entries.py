@@ -18,10 +18,9 @@ import pudi
 from pudi.engine.local import LocalEngine as Local
 from pudi.engine.spark.engine import SparkEngine
 from pudi.indexes.expression_index import ExpressionIndexes
-from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, WrittenEntries
 from pudi.indexes.record_index import RecordIndex
 from pudi.indexes.secondary_index import SecondaryIndexes
-from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.task.expression_values import ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyTask
 from pudi.task.staged_keys import StagedRows, portions_by_shard, read_portions

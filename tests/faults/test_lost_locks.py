@@ -22,8 +22,7 @@ import pudi
 from pudi.client import MetaClient
 from pudi.commit.abort import abort
 from pudi.commit.lease import ServiceLease, lease, revert_to_requested
-from pudi.commit.rollback import resume, roll_back
-from pudi.commit.rollback_plan import plan_of_pending
+from pudi.commit.rollback import plan_of_pending, resume, roll_back
 from pudi.commit.transaction import WriteTransaction
 from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve

@@ -16,8 +16,7 @@ from pudi.indexes.kind import IndexKind
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
-from pudi.metadata_write.build import group_ids, write_bases
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder, group_ids, write_bases
 from pudi.metadata_write.client import Stats, open_metadata
 from pudi.task.check_files import UNREADABLE
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pudi.client.hash_rings import discard_rings
 from pudi.client.meta_client import MetaClient
 from pudi.commit.commit_hook import discard_metadata
-from pudi.commit.rollback import RING_CHANGES, roll_back
-from pudi.commit.rollback_plan import without_hidden
+from pudi.commit.rollback import RING_CHANGES, roll_back, without_hidden
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, plan_run_path
 from pudi.metadata_write.rollback import block_requests, roll_back_blocks

@@ -23,13 +23,12 @@ from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
-from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit
+from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, WrittenEntries
 from pudi.metadata.changes import Changes, files_changes, files_of_commit
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.commit import LockedMetadata, commit_changes
 from pudi.metadata_write.index_logs import IndexesChangedError, IndexLogs, StagedKeyChanges, write_index_logs
 from pudi.metadata_write.rollback import discard_deltacommit, roll_back
-from pudi.metadata_write.written_entries import WrittenEntries
 from pudi.timeline import WRITE_ACTIONS, Instant, Timeline
 
 _ATTEMPTS = 3

@@ -14,8 +14,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import last_touched_ms, liveness_of
 from pudi.commit.revert_index_build import is_dead_building, revert_index_build
-from pudi.commit.rollback import resume, roll_back
-from pudi.commit.rollback_plan import WRITES, without_hidden
+from pudi.commit.rollback import WRITES, resume, roll_back, without_hidden
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo

@@ -38,10 +38,9 @@ from pudi.config.resolve import (
     resolve_only,
     spelled,
 )
-from pudi.config.semantics import MergeSemantics, merge_semantics
 from pudi.config.sql_options import SqlOptions
 from pudi.config.sync_options import PolarisOptions, SyncOptions
-from pudi.config.table_config import TableConfig
+from pudi.config.table_config import MergeSemantics, TableConfig, merge_semantics
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
 from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import NON_BLOCKING, WriteOptions

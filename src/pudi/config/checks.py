@@ -15,8 +15,7 @@ from pudi.config.key_generators import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_pars
 from pudi.config.metadata_options import MetadataOptions, is_maintained, metadata_dropped, metadata_switched_off
 from pudi.config.option import Option, Options, Scope, Value, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
-from pudi.config.semantics import merge_semantics
-from pudi.config.table_config import TableConfig
+from pudi.config.table_config import TableConfig, merge_semantics
 from pudi.config.table_options import (
     COPY_ON_WRITE,
     NEWEST_VERSION,

@@ -21,8 +21,7 @@ from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedComm
 from pudi.indexes.kind import IndexKind, IndexRead, keys_of_read
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.build import group_ids
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder, group_ids
 from pudi.metadata_write.client import Stats
 from pudi.metadata_write.index_defs import IndexRequest
 from pudi.plan import ReadPlan

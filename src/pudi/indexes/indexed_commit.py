@@ -1,4 +1,7 @@
-"""A commit whose changes go into the indexes: when its tasks are planned, when it is prepared, and under the lock."""
+"""A commit whose changes go into the indexes: when its tasks are planned, when it is prepared, and under the lock.
+
+Its tasks may have staged entries of indexes together with the files that they wrote (`WrittenEntries`).
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,69 @@ import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.format import CommitMetadata
+from pudi.format import CommitMetadata, FileGroupId
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
 from pudi.metadata_write.index_logs import StagedKeyChanges
-from pudi.metadata_write.written_entries import WrittenEntries
+from pudi.plan.entry_staging import EntryStaging
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import Index
 from pudi.task import Engine, FileJob, FileResult
+from pudi.task.expression_values import ExpressionStaging, IndexedValues
+from pudi.task.staged_keys import StagedKeys
 from pudi.timeline import Instant
 from pudi.timeline.plan_runs import PlanRun
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEntries:
+    """The entries of indexes that the tasks of a write have staged with the files that they wrote.
+
+    Attributes:
+        stagings: how the tasks stage entries, one for each index that they stage entries of.
+        results: the tasks' results.
+    """
+
+    stagings: tuple[EntryStaging, ...] = ()
+    results: Sequence[FileResult] = ()
+
+    def staging(self, index: str) -> EntryStaging | None:
+        """Return how the tasks stage an index's entries; None if they don't.
+
+        Args:
+            index: its partition of the metadata table.
+        """
+        return next((each for each in self.stagings if each.index == index), None)
+
+    def values(self, staging: ExpressionStaging) -> dict[tuple[str, str], IndexedValues]:
+        """Return the values of an expression index by partition path and name of the file.
+
+        Args:
+            staging: how the index is maintained now; none are returned if the tasks maintained another index.
+        """
+        used = self.staging(staging.index)
+        if not isinstance(used, ExpressionStaging) or used.spec != staging.spec:
+            return {}
+        return {
+            (each.partition, each.file): each
+            for result in self.results
+            for each in result.staged
+            if isinstance(each, IndexedValues) and each.index == staging.index
+        }
+
+    def keys(self, index: str) -> dict[FileGroupId, StagedKeys]:
+        """Return the staged keys of a record-level index by partition path and file id.
+
+        Args:
+            index: its partition of the metadata table.
+        """
+        return {
+            FileGroupId(result.stat.partition_path or "", result.stat.file_id or ""): each
+            for result in self.results
+            if result.stat is not None
+            for each in result.staged
+            if isinstance(each, StagedKeys) and each.index == index
+        }
 
 
 @dataclass(frozen=True, slots=True)

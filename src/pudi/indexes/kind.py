@@ -26,7 +26,7 @@ from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, PlannedWri
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.index_defs import IndexRequest, defined_index, spec_of
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging

@@ -12,7 +12,7 @@ from pudi.indexes.expression_index import ExpressionIndexes
 from pudi.indexes.kind import IndexKind
 from pudi.indexes.record_index import RecordIndex
 from pudi.indexes.secondary_index import SecondaryIndexes
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.index_defs import IndexRequest
 
 KINDS: list[IndexKind] = [

@@ -21,8 +21,15 @@ from pudi.indexing.indexing import build_index
 from pudi.indexing.rebuild import finish_rebuild
 from pudi.metadata.changes import files_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.build import build_metadata, make_list, next_instant, set_partitions
-from pudi.metadata_write.building import Building, NoEngine, make_empty
+from pudi.metadata_write.build import (
+    Building,
+    NoEngine,
+    build_metadata,
+    make_empty,
+    make_list,
+    next_instant,
+    set_partitions,
+)
 from pudi.metadata_write.client import create_metadata
 from pudi.metadata_write.index_defs import DEFINITIONS_KEY, put_definition
 from pudi.storage import delete_folder

@@ -30,8 +30,7 @@ from pudi.format import Action, CommitMetadata, State, parse_base_file, staging_
 from pudi.format.metadata_partitions import FILES
 from pudi.format.plans import IndexedPartition
 from pudi.indexes import registry
-from pudi.metadata_write.build import set_partitions
-from pudi.metadata_write.building import Building, IndexBuilder, add_groups, make_groups
+from pudi.metadata_write.build import Building, IndexBuilder, add_groups, make_groups, set_partitions
 from pudi.metadata_write.client import Stats, begin_deltacommit, complete_partitions, open_metadata
 from pudi.metadata_write.index_defs import defined_index, delete_definition
 from pudi.storage import delete_folder

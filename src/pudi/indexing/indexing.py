@@ -24,14 +24,16 @@ from pudi.indexes import registry
 from pudi.indexing.index_run import IndexRun, build_in_progress, discard_index
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import (
+    Building,
+    NoEngine,
     build_metadata,
     drop_after_interference,
     drop_partitions,
+    make_empty,
     next_instant,
     reconcile_metadata,
     set_partitions,
 )
-from pudi.metadata_write.building import Building, NoEngine, make_empty
 from pudi.metadata_write.index_defs import delete_definition, read_definitions, write_definition
 from pudi.storage import delete_folder
 from pudi.task import Engine

@@ -16,10 +16,14 @@ from pudi.schema.fields import (
     META_FIELDS,
     PARTITION_PATH,
     RECORD_KEY,
+    columns_holding,
+    field_at,
+    root_of,
+    roots_of,
+    values_at,
     with_meta_fields,
     without_meta_fields,
 )
-from pudi.schema.paths import columns_holding, field_at, root_of, roots_of, values_at
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.table_schema import TableSchema
 from pudi.schema.types import normalise

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pudi.errors import NotSupportedError, SchemaError
 from pudi.schema.avro import json_text
-from pudi.schema.paths import Path, parts_of
+from pudi.schema.fields import Path, parts_of
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 _NAMES: Final[Mapping[str, pa.DataType]] = {

@@ -17,7 +17,7 @@ from pudi.context import Context
 from pudi.format import HOODIE_DIR
 from pudi.indexes import registry
 from pudi.indexes.kind import IndexKind
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.client import Stats
 from pudi.storage import open_storage
 from pudi.table.create import create

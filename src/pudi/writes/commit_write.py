@@ -14,8 +14,7 @@ from pudi.commit.conditions import CommitCondition, NoConflict, ProgressIsSole, 
 from pudi.commit.transaction import Work, WriteTransaction
 from pudi.concurrency import ConflictCheck
 from pudi.format import Action, CommitMetadata
-from pudi.indexes.indexed_commit import IndexStaging
-from pudi.metadata_write.written_entries import WrittenEntries
+from pudi.indexes.indexed_commit import IndexStaging, WrittenEntries
 from pudi.plan import WritePlan, WriteSpec
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import FileResult

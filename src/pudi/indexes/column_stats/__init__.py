@@ -34,7 +34,7 @@ from pudi.metadata.changes import Changes
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
-from pudi.metadata_write.building import Building, IndexBuilder
+from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.task.check_files import FilesCheck, StatedMetadata
 

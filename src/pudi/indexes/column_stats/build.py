@@ -32,8 +32,7 @@ from pudi.metadata import (
 )
 from pudi.metadata.changes import encode_changes
 from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.build import group_ids, write_bases
-from pudi.metadata_write.building import IndexBuilder, make_groups
+from pudi.metadata_write.build import IndexBuilder, group_ids, make_groups, write_bases
 from pudi.metadata_write.client import Stats, open_metadata
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task import FileJob, FileResult

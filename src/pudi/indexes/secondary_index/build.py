@@ -21,8 +21,7 @@ from pudi.indexes.secondary_index.changes import hashes_whole_keys
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
-from pudi.metadata_write.build import group_ids
-from pudi.metadata_write.building import IndexBuilder
+from pudi.metadata_write.build import IndexBuilder, group_ids
 from pudi.metadata_write.client import Stats
 from pudi.schema import avro_to_arrow
 from pudi.task.index_entries import SecondaryReading
