@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.context.lazy import lazy_module
 from pudi.errors import NotSupportedError, TableNotFoundError
-from pudi.statement.execute import alter_drop, create, insert, merge_into, settings, show, update_delete
+from pudi.statement.execute import alter_drop, create, dml, merge_into, settings, show
 from pudi.statement.host import Host
 from pudi.statement.parse.statement import parse_statement
 from pudi.statement.session import Session
@@ -98,9 +98,9 @@ def _call(session: Session, statement: Call) -> Any:
 
 _RUN: Mapping[type[Statement], Callable[[Session, Any], Any]] = {
     Query: _query,
-    Insert: insert.insert,
-    Update: update_delete.update,
-    Delete: update_delete.delete,
+    Insert: dml.insert,
+    Update: dml.update,
+    Delete: dml.delete,
     Merge: merge_into.merge,
     CreateTable: create.create_table,
     CreateView: create.create_view,

@@ -3,7 +3,7 @@
 A statement has one meaning: its engine's, with the session's time zone, case, quotes and ANSI mode. What `where` means
 is fixed: Spark's ANSI mode in UTC. So a verb takes a condition or a value as text only if no setting of any engine can
 change it: a column compared with a constant of its own type, NULLs, texts by LIKE, arithmetic of doubles. Files are
-skipped by such conditions too. Everything else is computed by the engine (`pudi.statement.execute.update_delete`).
+skipped by such conditions too. Everything else is computed by the engine (`pudi.statement.execute.dml`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.host import Rows
 from pudi.statement.parse.reader import place, wrong
-from pudi.statement.procedures import catalogs, lock_audit, recovery, services, table, timeline
+from pudi.statement.procedures import lock_audit, services, table, timeline
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure
 from pudi.statement.session import Session
 from pudi.statement.tree import Argument, Call
@@ -31,10 +31,8 @@ PROCEDURES: Mapping[str, Procedure] = {
     for each in (
         *timeline.PROCEDURES,
         *services.PROCEDURES,
-        *recovery.PROCEDURES,
         *table.PROCEDURES,
         *lock_audit.PROCEDURES,
-        *catalogs.PROCEDURES,
         _HELP,
     )
 }

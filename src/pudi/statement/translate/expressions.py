@@ -11,7 +11,7 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from pudi.expr.sqltypes import is_float, is_integer
-from pudi.statement.translate import kinds, nested, numbers, patterns, texts, times
+from pudi.statement.translate import kinds, nested, numbers, texts, times
 from pudi.statement.translate.aggregates import AGGREGATES, WINDOWS, Group
 from pudi.statement.translate.casts import cast, try_cast
 from pudi.statement.translate.kinds import BINARY, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, LONG, NULL, TEXT, TIME, quoted
@@ -259,7 +259,7 @@ class Expressions:
             lowered = [texts.TEXTS["lower"]("ILIKE", [each]) for each in sides]
             literal = sides[1].literal
             sides = [lowered[0], replace(lowered[1], literal=literal)]
-        return patterns.like(sides[0], sides[1], escape)
+        return texts.like(sides[0], sides[1], escape)
 
     def _escape(self, node: _Node) -> Value:
         character = str(node.expression.this) if isinstance(node.expression, exp.Literal) else ""
@@ -268,7 +268,7 @@ class Expressions:
         return self._like(node.this, character)
 
     def _rlike(self, node: _Node) -> Value:
-        return patterns.rlike(argument("RLIKE", self.value(node.this), "text"), self.value(node.expression))
+        return texts.rlike(argument("RLIKE", self.value(node.this), "text"), self.value(node.expression))
 
     # Choices and conversions
 
