@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.indexes.record_index.shards import shards_for
+from pudi.indexes.record_index.state import shards_for
 from support.layouts import Layout
 from support.trips import SCHEMA, table, trip
 

@@ -12,7 +12,7 @@ import pytest
 import pudi
 from pudi.client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.indexes.record_index.shards import open_shards
+from pudi.indexes.record_index.state import open_shards
 from pudi.metadata.record_index import FILE_ID
 
 OPTIONS = {

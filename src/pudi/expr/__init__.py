@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pudi.expr.arrow import evaluate, evaluate_all, to_arrow
-from pudi.expr.binder import bind, bind_value
+from pudi.expr.binder import bind, bind_value, bind_where, outside_where, parse
 from pudi.expr.literals import constant
 from pudi.expr.pruning import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.spark_sql import to_spark_sql
 from pudi.expr.sqltypes import CastKind, cast_kind
 from pudi.expr.table import ARITHMETIC_ERROR, depends_on_zone, index_call, keeps_order, widened
-from pudi.expr.text import bind_where, outside_where, parse
 from pudi.expr.tree import (
     Call,
     Cast,

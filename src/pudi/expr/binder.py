@@ -1,18 +1,22 @@
-"""Bind a tree to a schema: find its columns, type its constants, and bring both sides of each operator to one type.
+"""Parse the text of a `where` and bind the tree to a schema; the parser loads with sqlglot at first use.
 
-A bound tree has a normal form that the translators rely on: all operands of a comparison have the same type, NOT stands
-only before IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating-point numbers.
+To bind finds the tree's columns, types its constants, and brings both sides of each operator to one type. A bound tree
+has a normal form that the translators rely on: all operands of a comparison have the same type, NOT stands only before
+IS NULL, IN, LIKE, <=> and boolean columns, and IN holds no floating-point numbers.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.context.lazy import lazy_module
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, naming
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail
 from pudi.expr.like import pattern_parts
@@ -41,6 +45,13 @@ from pudi.expr.tree import (
     walk,
 )
 from pudi.schema.types import takes_as_is
+
+if TYPE_CHECKING:
+    from pudi.expr import parser
+else:
+    parser = lazy_module("pudi.expr.parser")
+
+_MAX_LENGTH = 1_000_000
 
 _MAX_GUARDS = 6
 _MAX_OPERANDS = 2_000
@@ -424,3 +435,47 @@ def _fold(expr: Arith | Neg | Cast) -> Expr:
         return expr
     missing = any(operand.value is None for operand in operands)
     return Literal(None if missing else evaluate(expr, _one_row())[0].as_py(), type_of(expr))
+
+
+def parse(sql: str) -> Expr:
+    """Read one SQL expression into an unbound tree.
+
+    It takes Spark's syntax with two additional rules: a doubled quote inside a text is one quote, as in standard SQL,
+    and chained comparisons need parentheses.
+
+    Args:
+        sql: for example "city = 'nyc' AND fare BETWEEN 10 AND 20.5".
+
+    Raises:
+        InvalidArgumentError: not a single well-formed expression.
+        NotSupportedError: SQL outside the subset; the message names it.
+    """
+    if not isinstance(sql, str):
+        raise InvalidArgumentError(f"where must be SQL text, not {type(sql).__name__}")
+    if len(sql) > _MAX_LENGTH:
+        raise InvalidArgumentError(f"where has {len(sql)} characters; at most {_MAX_LENGTH} are read")
+    if any("\ud800" <= character <= "\udfff" for character in sql):
+        raise InvalidArgumentError("where has half of a surrogate pair, which is no character: correct the text")
+    return parser.read_sql(sql)
+
+
+def bind_where(where: str, schema: pa.Schema, table: str) -> Expr:
+    """Read a predicate and bind it to the columns of a table.
+
+    Args:
+        where: SQL text, see `parse`.
+        schema: the columns, see `bind`.
+        table: location of the table, for errors.
+
+    Raises:
+        InvalidArgumentError: not a well-formed predicate over these columns.
+        NotSupportedError: SQL outside the subset; the message names it.
+    """
+    with naming(None, table):
+        return bind(parse(where), schema)
+
+
+def outside_where(error: PudiError) -> str:
+    """Return the error message for an expression outside of `where`, whose messages name `where`."""
+    message = re.sub(r"^where (?=is |must |has |can't )|(?: named)? in `?where`?(?![\w(])", "", error.message)
+    return f"not supported: {message}" if isinstance(error, NotSupportedError) else message

@@ -1,6 +1,6 @@
 """Parse the text of a `where`: sqlglot reads Spark's SQL, and only the syntax named here is accepted.
 
-Importing this module loads sqlglot; `pudi.expr.text` imports it when it parses the first text.
+Importing this module loads sqlglot; `pudi.expr.binder` imports it when it parses the first text.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ from pudi.metadata_write.build import Building, IndexBuilder, group_ids
 from pudi.metadata_write.client import Stats
 from pudi.metadata_write.index_defs import IndexRequest
 from pudi.plan import ReadPlan
-from pudi.plan.lookup import MOST_VALUES
-from pudi.plan.skipping import skip_by_keys
+from pudi.plan.skipping import MOST_VALUES, skip_by_keys
 from pudi.task.blooms import BloomShardTask, BloomTask, bloom_of
 from pudi.task.check_files import FilesCheck, StatedMetadata
 from pudi.task.staged_keys import portions_by_shard, staged_of

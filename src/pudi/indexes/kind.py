@@ -30,7 +30,7 @@ from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.index_defs import IndexRequest, defined_index, spec_of
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
-from pudi.plan.lookup import key_values_in_predicate, values_in_predicate
+from pudi.plan.skipping import key_values_in_predicate, values_in_predicate
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array
 

@@ -19,7 +19,6 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import is_available
-from pudi.commit.metadata_rollback import plan_metadata_rollback, take_compactions_back
 from pudi.commit.rollback import resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
 from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
@@ -35,6 +34,7 @@ from pudi.format import (
 )
 from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
 from pudi.indexing.rebuild import finish_rebuild, rebuild_around
+from pudi.metadata_write.rollback import plan_metadata_rollback, take_compactions_back
 from pudi.recovery.savepoints import check_can_roll_back, check_retained, commit_of
 from pudi.services.clean import has_deleted
 from pudi.storage import delete_for_good

@@ -22,8 +22,7 @@ from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TO
 from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
 from pudi.format import ABSOLUTE_MANIFEST, MANIFEST
-from pudi.sync.differences import newest_times
-from pudi.sync.run import SyncRequest, sync_table
+from pudi.sync.run import SyncRequest, newest_times, sync_table
 
 
 def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:

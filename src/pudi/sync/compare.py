@@ -12,7 +12,7 @@ from pudi.config import SyncOptions
 from pudi.config.sync_options import MANIFEST_PLACES
 from pudi.errors import PudiError
 from pudi.sync.after_write import opened_place, request_of
-from pudi.sync.differences import (
+from pudi.sync.run import (
     all_partitions,
     altered,
     commits_since,

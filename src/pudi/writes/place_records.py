@@ -18,7 +18,7 @@ from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotS
 from pudi.filegroup import FileSlice, has_overtaken
 from pudi.filegroup.committed_files import ListedSlices, files_written, verify_committed_files
 from pudi.format import new_file_id
-from pudi.indexes.record_index.shards import refuse_behind, shards_for
+from pudi.indexes.record_index.state import refuse_behind, shards_for
 from pudi.metadata.record_index import RecordShards
 from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_partitions
 from pudi.plan.write import NO_INSERTS, BucketWrite, Sizing

@@ -20,7 +20,7 @@ from pudi.format import parse_base_file, parse_log_file
 from pudi.format.hfile_read import open_bytes
 from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
-from pudi.indexes.record_index.shards import open_shards
+from pudi.indexes.record_index.state import open_shards
 from pudi.metadata.record_index import LOCATIONS, RecordShards, decode_locations, encode_location, read_shard, shard_id
 from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import RECORD_KEY

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pudi.expr import bind, parse
-from pudi.plan.lookup import MOST_VALUES, key_values_in_predicate, values_in_predicate
+from pudi.plan.skipping import MOST_VALUES, key_values_in_predicate, values_in_predicate
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("i", pa.int32()), ("d", pa.float64()), ("b", pa.bool_())])
 

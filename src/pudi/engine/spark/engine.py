@@ -14,8 +14,15 @@ from pudi.context import Context, Storage
 from pudi.context.progress import advance
 from pudi.engine.spark.buckets import BucketTasks
 from pudi.engine.spark.columns import ARRIVAL, HASH, SALT, TASK
-from pudi.engine.spark.file_tasks import RESULT_COLUMNS, BulkTask, FileTasks, Fingerprint, WorkerCheck
-from pudi.engine.spark.jobs import ChangeTasks, JobTasks
+from pudi.engine.spark.file_tasks import (
+    RESULT_COLUMNS,
+    BulkTask,
+    ChangeTasks,
+    FileTasks,
+    Fingerprint,
+    JobTasks,
+    WorkerCheck,
+)
 from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merge_into import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count

@@ -1,4 +1,4 @@
-"""Run file tasks inside Spark's Python workers: write Arrow batches to files, return a row of statistics for each."""
+"""Run tasks and jobs on files inside Spark's Python workers: records or numbers in, rows of statistics out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import platform
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
+from pudi.context.lazy import lazy_module
 from pudi.engine.spark.columns import ARRIVAL, HASH, TASK
 from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError
@@ -23,11 +24,18 @@ from pudi.record import KeyGenerator, without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.schema.arrays import take
 from pudi.storage import StorageWrapper
-from pudi.task import FileResult, write_file
+from pudi.task import FileJob, FileResult, write_file
 from pudi.task.bulk import RecordBuffer
 from pudi.task.partition import Attempt, write_partition
 from pudi.task.write import LEAVING
 from pudi.version import __version__
+
+if TYPE_CHECKING:  # a write task needs no expressions
+    from pudi.plan import Change
+    from pudi.task import change_where
+else:
+    change_where = lazy_module("pudi.task.change_where")
+
 
 _LOW = (1 << 32) - 1
 
@@ -354,3 +362,67 @@ def failure(error: PudiError) -> pa.RecordBatch:
 def _row(*values: int | bytes | None) -> pa.RecordBatch:
     columns = [pa.array([value], field.type) for value, field in zip(values, _RESULT_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=_RESULT_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class JobTasks:
+    """Does jobs.
+
+    Args:
+        storage: the table's files.
+        instant: requested time of the instant that they're part of.
+        jobs: the jobs, by number.
+        check: done first.
+    """
+
+    storage: Storage
+    instant: str
+    jobs: Sequence[FileJob]
+    check: WorkerCheck
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for numbers of jobs."""
+        storage = FencedStorage(self.storage, self.instant)
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():  # files, not records
+                    self.check.run()
+                    yield answer(number, 0, NO_RECORDS, [self.jobs[number].run(storage, task_ids()[2])])
+        except PudiError as error:
+            yield failure(error)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTasks:
+    """Changes rows of files.
+
+    Args:
+        storage: the table's files.
+        spec: the write.
+        tasks: the files, by number.
+        change: the rows to change and their new values.
+        check: done first.
+    """
+
+    storage: Storage
+    spec: WriteSpec
+    tasks: Sequence[FileTask]
+    change: Change
+    check: WorkerCheck
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Answers by `RESULT_COLUMNS` for numbers of files."""
+        storage = FencedStorage(self.storage, self.spec.instant)
+        try:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():  # files, not records
+                    self.check.run()
+                    token = write_token(*task_ids())
+                    yield answer(
+                        number,
+                        0,
+                        NO_RECORDS,
+                        [change_where.change_file(storage, self.spec, self.tasks[number], self.change, token)],
+                    )
+        except PudiError as error:
+            yield failure(error)

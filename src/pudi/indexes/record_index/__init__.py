@@ -26,7 +26,7 @@ from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, KeyChanges
 from pudi.indexes.kind import IndexKind, IndexRead, LookupResult, keys_of_read
 from pudi.indexes.record_index.build import RecordIndexBuilder
 from pudi.indexes.record_index.changes import record_staging, stage_keys
-from pudi.indexes.record_index.properties import (
+from pudi.indexes.record_index.state import (
     has_repeated_keys,
     is_partitioned,
     record_index_spec,

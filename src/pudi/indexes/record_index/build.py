@@ -18,11 +18,11 @@ from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, instant_to_millis, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX
-from pudi.indexes.record_index.properties import (
+from pudi.indexes.record_index.state import (
     is_defined_by_partition,
     note_repeated,
+    shards_of,
 )
-from pudi.indexes.record_index.shards import shards_of
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import WHOLE_TABLE, encode_location, shard_id
 from pudi.metadata_write.build import IndexBuilder

@@ -26,8 +26,7 @@ from pudi.format import (
 )
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging
-from pudi.indexes.record_index.properties import may_repeat, note_repeated
-from pudi.indexes.record_index.shards import shards_of
+from pudi.indexes.record_index.state import may_repeat, note_repeated, shards_of
 from pudi.metadata.record_index import WHOLE_TABLE, RecordShards, encode_location, shard_id
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated

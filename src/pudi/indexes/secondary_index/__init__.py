@@ -35,7 +35,7 @@ from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
-from pudi.plan.lookup import MOST_VALUES, values_read
+from pudi.plan.skipping import MOST_VALUES, values_read
 from pudi.schema.arrays import one_array
 from pudi.task.check_files import UNREADABLE
 

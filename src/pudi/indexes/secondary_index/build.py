@@ -16,7 +16,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import WriteStat, staging_dir
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.indexes.record_index.build import RecordIndexBuilder
-from pudi.indexes.record_index.properties import record_index_spec
+from pudi.indexes.record_index.state import record_index_spec
 from pudi.indexes.secondary_index.changes import hashes_whole_keys
 from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import may_be_secondary, secondary_value
