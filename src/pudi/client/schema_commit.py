@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pudi.format import CommitMetadata, WriteStat
+from pudi.format import CommitMetadata, WriteStat, stats_by_partition
 from pudi.format.instants import CLUSTER, COMPACT, LOG_COMPACT
 from pudi.plan import Operation
 from pudi.schema import TableSchema
@@ -99,12 +99,9 @@ def build_commit_metadata(
         history: the schemas by id, in a table with schema on read.
         replaced: ids of the replaced file groups, by partition path.
     """
-    by_partition: dict[str, list[WriteStat]] = {}
-    for stat in stats:
-        by_partition.setdefault(stat.partition_path or "", []).append(stat)
     by_id = {} if history is None else {INTERNAL_SCHEMA_KEY: history.current.to_json()}
     return CommitMetadata(
-        partition_to_write_stats={p: tuple(group) for p, group in by_partition.items()},
+        partition_to_write_stats=stats_by_partition(stats),
         extra_metadata={SCHEMA_KEY: schema.avro, **by_id},
         operation_type=operation.value,
         partition_to_replace_file_ids=replaced,

@@ -42,6 +42,7 @@ from pudi.format.instants import (
     encode_requested_replace_metadata,
     encode_rollback_metadata,
     encode_rollback_plan,
+    stats_by_partition,
 )
 from pudi.format.layout import (
     ABSOLUTE_MANIFEST,
@@ -264,6 +265,7 @@ __all__ = [
     "set_aside_path",
     "shared_bucket_file_id",
     "staging_dir",
+    "stats_by_partition",
     "table_checksum",
     "write_token",
 ]

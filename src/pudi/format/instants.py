@@ -5,7 +5,7 @@ Source: TimelineMetadataUtils.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
@@ -116,6 +116,14 @@ class WriteStat:
     def paths(self) -> tuple[str, ...]:
         """Paths of the file and of CDC files beside it, relative to the table's root."""
         return (*([self.path] if self.path else []), *(self.cdc_stats or ()))
+
+
+def stats_by_partition(stats: Iterable[WriteStat]) -> dict[str, tuple[WriteStat, ...]]:
+    """Return the statistics of written files by partition path, in their order."""
+    found: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        found.setdefault(stat.partition_path or "", []).append(stat)
+    return {partition: tuple(group) for partition, group in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

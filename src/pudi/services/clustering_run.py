@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import NAMESPACE_URL, uuid5
 
-from pudi.client import TableSnapshot, merging_of, read_history
+from pudi.client import TableSnapshot, merging_of
 from pudi.client.hash_rings import reconcile_hash_rings, write_rings
-from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
-from pudi.client.write_settings import file_options
-from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.liveness import living_writes
 from pudi.config import (
@@ -30,16 +27,14 @@ from pudi.format.plans import (
     ClusteringGroup,
     ClusteringPlan,
 )
-from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.merge import MergeMode, MergeRule
 from pudi.plan import Merging
-from pudi.schema import avro_to_arrow
 from pudi.services.resizing import ResizedBuckets
-from pudi.services.service import WritingRun
+from pudi.services.rewriting import RewritingRun
 from pudi.services.target import TargetSnapshot
 from pudi.task import FileJob
 from pudi.task.cluster import ClusterTask, RecordOrder
-from pudi.task.compact import CompactSpec, sizes_of
+from pudi.task.compact import sizes_of
 from pudi.timeline import Timeline
 
 _SWELLS = 12
@@ -49,7 +44,7 @@ _LARGE, _LEAST_JOBS = 64 << 20, 2
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringRun(WritingRun):
+class ClusteringRun(RewritingRun):
     """One run of a plan.
 
     Attributes:
@@ -73,7 +68,7 @@ class ClusteringRun(WritingRun):
         """One job for each group, or several if there are few groups."""
         meta = self.snapshot.meta
         sizes = iter(sizes_of(meta.store, self.snapshot.timeline, self.plan.slices))
-        spec, order = self._spec(), self._order()
+        spec, order = self.spec(self._merging()), self._order()
         buckets = None if self.resized is None else self.resized.buckets
         jobs: list[FileJob] = []
         for group in self.plan.groups:
@@ -125,7 +120,7 @@ class ClusteringRun(WritingRun):
                 instant=self.lease.instant.requested,
             )
 
-        refuse_older_columns(self.snapshot.meta, self.snapshot.timeline, now, self.lease.instant)
+        self.refuse_older_columns(now)
         self._yield_to_writes(now)
         start, commits = now.start, {i.requested for i in now.commits}
         gone = [i.requested for i in self.snapshot.timeline.commits if i.requested not in commits]
@@ -157,27 +152,11 @@ class ClusteringRun(WritingRun):
 
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """The commit metadata with the replaced file groups; see `ServiceRun.metadata`."""
-        by_partition: dict[str, tuple[WriteStat, ...]] = {}
-        for stat in stats:
-            partition = stat.partition_path or ""
-            by_partition[partition] = (*by_partition.get(partition, ()), stat)
         replaced: dict[str, tuple[str, ...]] = {}
         for each in self.plan.slices:
             replaced[each.partition_path] = (*replaced.get(each.partition_path, ()), each.file_id)
-        then = self._as_planned
-        by_id = then.schema_by_id
-        extra = {**self.plan.extra_metadata, SCHEMA_KEY: then.schema.avro}
-        return CommitMetadata(
-            by_partition,
-            extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
-            operation_type=CLUSTER,
-            partition_to_replace_file_ids=replaced,
-        )
-
-    @property
-    def _as_planned(self) -> TargetSnapshot:
-        """The table for a reader of the run's instant: readers take files to have the columns of their instant."""
-        return self.snapshot.seeing(self.snapshot.timeline.until(self.lease.instant.requested))
+        written = self.written(stats, CLUSTER, self.plan.extra_metadata)
+        return replace(written, partition_to_replace_file_ids=replaced)
 
     def _order(self) -> RecordOrder:
         params, options = self.plan.params, ClusteringOptions.of(self.snapshot.options)
@@ -185,20 +164,10 @@ class ClusteringRun(WritingRun):
         layout = params.get(ClusteringOptions.layout.key) or options.layout
         return RecordOrder(columns, LayoutStrategy(str(ClusteringOptions.layout.parse(layout))))
 
-    def _spec(self) -> CompactSpec:
-        meta, then = self.snapshot.meta, self._as_planned
-        merging = merging_of(self.snapshot) or Merging(
+    def _merging(self) -> Merging:
+        meta = self.snapshot.meta
+        return merging_of(self.snapshot) or Merging(
             MergeRule(MergeMode.COMMIT_TIME), LogScope(frozenset()), meta.virtual_keys, meta.memory
-        )
-        return CompactSpec(
-            instant=self.lease.instant.requested,
-            run=self.lease.run,
-            schema=then.schema,
-            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, self.snapshot.write_options, then.schema.columns.names),
-            history=read_history(then),
-            stats=indexed_columns(meta, avro_to_arrow(then.schema.avro)),
-            layout=meta.store.layout,
         )
 
 

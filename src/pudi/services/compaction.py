@@ -16,10 +16,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 
-from pudi.client import MetaClient, TableSnapshot, merging_of, read_history
-from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
-from pudi.client.write_settings import change_logging, file_options
-from pudi.commit.conditions import refuse_older_columns
+from pudi.client import MetaClient, TableSnapshot, merging_of
+from pudi.client.write_settings import change_logging
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.config import CompactionOptions, check_compactable, check_consistent
@@ -37,18 +35,18 @@ from pudi.format import (
     encode_compaction_plan,
     millis_to_instant,
     parse_log_file,
+    stats_by_partition,
 )
 from pudi.format.instants import COMPACT, LOG_COMPACT
-from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
-from pudi.schema import avro_to_arrow
 from pudi.services.compaction_plan import is_due, plan_compaction
 from pudi.services.failures import groups_aside
-from pudi.services.service import Backlog, Inline, Need, PlannedService, WritingRun, oldest_write
+from pudi.services.rewriting import RewritingRun
+from pudi.services.service import Backlog, Inline, Need, PlannedService, oldest_write
 from pudi.services.target import ServiceTarget, TargetSnapshot, free_time
 from pudi.task import FileJob
-from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, CompactSpec, CompactTask, sizes_of
+from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, CompactTask, sizes_of
 from pudi.task.compact_logs import CompactLogsTask
 from pudi.timeline import Instant, Timeline
 
@@ -190,7 +188,7 @@ class CompactGroups(Compaction):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionRun(WritingRun):
+class CompactionRun(RewritingRun):
     """One run of the plan of a compaction or log compaction.
 
     Attributes:
@@ -246,7 +244,7 @@ class CompactionRun(WritingRun):
                     "another process compacted the metadata table meanwhile", table=root, instant=own.requested
                 )
             return
-        refuse_older_columns(meta, self.snapshot.timeline, now, own)
+        self.refuse_older_columns(now)
         if own.action is Action.LOGCOMPACTION and is_compacted_after(self.snapshot.at(now), own):
             raise PlanDisplacedError(
                 "a compaction was planned meanwhile, which merges the same log files",
@@ -275,44 +273,20 @@ class CompactionRun(WritingRun):
 
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """The commit metadata with the table's schema; see `ServiceRun.metadata`."""
-        by_partition: dict[str, tuple[WriteStat, ...]] = {}
-        for stat in stats:
-            partition = stat.partition_path or ""
-            by_partition[partition] = (*by_partition.get(partition, ()), stat)
         action = self.lease.instant.action
-        operation = OPERATIONS[action]
         if self.snapshot.is_metadata:
-            return replace(metadata_deltacommit(by_partition, operation), compacted=action is Action.COMPACTION)
-        then = self._as_planned
-        by_id = then.schema_by_id
-        extra = {**self.plan.extra_metadata, SCHEMA_KEY: then.schema.avro}
-        return CommitMetadata(
-            by_partition,
-            compacted=True,
-            extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
-            operation_type=operation,
-        )
-
-    @property
-    def _as_planned(self) -> TargetSnapshot:
-        """The table for a reader of the run's instant: readers take files to have the columns of their instant."""
-        return self.snapshot.seeing(self.snapshot.timeline.until(self.lease.instant.requested))
+            written = metadata_deltacommit(stats_by_partition(stats), OPERATIONS[action])
+            return replace(written, compacted=action is Action.COMPACTION)
+        return replace(self.written(stats, OPERATIONS[action], self.plan.extra_metadata), compacted=True)
 
     def _data_job(self) -> Callable[[int, CompactionOperation, Mapping[str, int]], FileJob]:
-        snapshot, meta, then = self.snapshot, self.snapshot.meta, self._as_planned
-        merging, options = merging_of(snapshot), snapshot.write_options
+        snapshot = self.snapshot
+        merging = merging_of(snapshot)
         assert merging is not None
-        spec = CompactSpec(
-            instant=self.lease.instant.requested,
-            run=self.lease.run,
-            schema=then.schema,
-            merging=replace(merging, memory=merging.memory.of_compaction, by_position=False),
-            files=file_options(meta, options, then.schema.columns.names),
-            history=read_history(then),
+        spec = replace(
+            self.spec(merging),
             verify=CompactionOptions.of(snapshot.options).verify,
-            stats=indexed_columns(meta, avro_to_arrow(then.schema.avro)),
-            layout=meta.store.layout,
-            changes=change_logging(meta, options, then.schema),
+            changes=change_logging(snapshot.meta, snapshot.write_options, self.as_planned.schema),
         )
         task = CompactLogsTask if self.lease.instant.action is Action.LOGCOMPACTION else CompactTask
         return lambda number, operation, sizes: task(spec, number, operation, sizes)
