@@ -8,7 +8,7 @@ package for its task alone, the command line for its help.
 
 from typing import TYPE_CHECKING, Any
 
-from pudi.context.lazy import load_export
+from pudi.context.runtime import load_export
 from pudi.errors import (
     BlockedError,
     ChangedSinceError,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 SOURCE = Path(__file__).parents[2] / "src" / "pudi"
 MODULES = sorted(SOURCE.rglob("*.py"))

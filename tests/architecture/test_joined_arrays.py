@@ -42,7 +42,7 @@ MAY_TAKE = {
     "record": "keys and partition paths",
     "tagging": "keys",
     "task/bulk.py": "numbers of rows",
-    "task/change_log.py": "keys of one file",
+    "task/cdc_log.py": "keys of one file",
     "task/check_files.py": MAY_JOIN["task/check_files.py"],
     "task/check_keys.py": "keys of one part of the check, and Versions.take",
     "task/compact_logs.py": "partition paths of the deletes in one file group",

@@ -154,7 +154,7 @@ FITS_ROWS = {
     "task/table_rows.py",  # base files
     "task/log_versions.py",  # log blocks, by the names that table_rows finds
     "task/find_records.py",
-    "task/change_reader.py",
+    "task/cdc_reader.py",
     "task/expression_values.py",  # in tables without schema on read only
     "task/rewrite.py",
     "task/append.py",  # what the task itself has just written

@@ -16,8 +16,8 @@ import pudi
 from pudi.client import MetaClient, TableSnapshot
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotFoundError
 from pudi.scan import Scan
+from pudi.scan.cdc_feed import ChangeFeed
 from pudi.scan.change_batches import EARLIEST, BatchLimits, newest_offset, next_batch
-from pudi.scan.change_feed import ChangeFeed
 from pudi.spark.streaming.runner import stream_changes
 
 SPARK: Any = SimpleNamespace(version="3.5.8")

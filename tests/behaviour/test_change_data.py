@@ -13,7 +13,7 @@ import pytest
 
 import pudi
 from pudi.engine.local.engine import LocalEngine
-from pudi.format.change_data import LoggingMode
+from pudi.format.cdc import LoggingMode
 from support.changes import LOGGED, MODE, State, changes_between, state_of, typed
 from support.engines import SparkEngine
 from support.rows import Row, assert_same, from_arrow
@@ -253,7 +253,7 @@ def test_readers_divide_large_files_of_changes(tmp_path: Path, monkeypatch: pyte
         on.upsert(table([trip(n, ts=number) for n in range(number, 40 - number)]))
     on.delete(table([trip(7, 9)]))
     whole = on.changes(format="cdc", images=images).to_arrow()
-    monkeypatch.setattr("pudi.plan.change_data._SHARE_BYTES", 300)
+    monkeypatch.setattr("pudi.plan.cdc._SHARE_BYTES", 300)
     divided = on.changes(format="cdc", images=images)
     plan = divided.plan
     whole_size = sum(split.size for split in plan.splits)

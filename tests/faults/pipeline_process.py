@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 import pudi
-from pudi.scan.change_feed import ChangeFeed
+from pudi.scan.cdc_feed import ChangeFeed
 from pudi.spark.streaming.runner import ChangeStream, stream_changes
 from pudi.spark.streaming.sink import make_writer, query_of
 

@@ -12,7 +12,7 @@ from pudi.catalogs.thrift_client import addresses
 from pudi.config import SyncOptions, resolve_only
 from pudi.config.arguments import text_given
 from pudi.context import Context
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from pudi.cli.common import (
     stopping_at_signals,
 )
 from pudi.cli.user_code import imported_transform, register
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 
 if TYPE_CHECKING:

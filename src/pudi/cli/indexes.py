@@ -11,7 +11,7 @@ from rich.table import Table as Report
 import pudi
 from pudi.cli.common import Path, PlanOnly, StorageOption, console, errors, opened, pairs
 from pudi.cli.output import add
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     from pudi.indexing import index_request

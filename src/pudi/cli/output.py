@@ -13,7 +13,7 @@ from rich.table import Table as Report
 from rich.text import Text
 
 from pudi.cli.common import plain
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress

@@ -24,7 +24,7 @@ from pudi.cli.common import (
     say,
 )
 from pudi.config.table_options import NEWEST_VERSION
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     from pudi.table import recovery

@@ -31,7 +31,7 @@ from pudi.cli.common import (
     plain,
     split,
 )
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     import numpy as np

@@ -30,7 +30,7 @@ from pudi.cli.common import (
     stopping_at_signals,
 )
 from pudi.cli.user_code import register
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     from pudi import config

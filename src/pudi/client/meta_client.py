@@ -28,7 +28,7 @@ from pudi.config import (
 )
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError
 from pudi.filegroup import partitioned, path_columns
 from pudi.format import METADATA_DIR, Action, Layout

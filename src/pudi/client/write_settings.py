@@ -15,12 +15,12 @@ from pudi.config import IndexOptions, WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions, closed_groups
 from pudi.format import BloomOptions
-from pudi.format.change_data import LoggingMode, change_record_schema
+from pudi.format.cdc import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
 from pudi.format.metadata_partitions import BLOOM_FILTERS
 from pudi.merge import MergeMode, MergeRule, merge_rule
 from pudi.plan import LogOptions, Operation
-from pudi.plan.change_data import ChangeLogging
+from pudi.plan.cdc import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
 from pudi.schema import TableSchema, retyped
 from pudi.task.file_stats import is_event_time

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pudi.context import Context, Storage, Timer
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import NotFoundError, PudiError
 from pudi.format import MaxBytes, heartbeat_path
 

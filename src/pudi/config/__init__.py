@@ -1,6 +1,5 @@
 """Declare each option once; turn maps of text into typed, frozen views."""
 
-from pudi.config.archive_options import ArchiveOptions
 from pudi.config.checks import (
     check_backup,
     check_compactable,
@@ -12,7 +11,6 @@ from pudi.config.checks import (
     check_services,
     check_writable,
 )
-from pudi.config.clean_options import CleanOptions, CleanPolicy
 from pudi.config.clustering_options import ALLOW_UPDATES, ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.groups import ALL_OPTIONS, options_page
@@ -38,11 +36,11 @@ from pudi.config.resolve import (
     resolve_only,
     spelled,
 )
+from pudi.config.retention_options import ArchiveOptions, CleanOptions, CleanPolicy, TtlOptions, TtlStrategy
 from pudi.config.sql_options import SqlOptions
 from pudi.config.sync_options import PolarisOptions, SyncOptions
 from pudi.config.table_config import MergeSemantics, TableConfig, merge_semantics
 from pudi.config.table_options import OtherTableOptions, TimebasedOptions
-from pudi.config.ttl_options import TtlOptions, TtlStrategy
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
 
 __all__ = [

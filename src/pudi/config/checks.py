@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pudi.config import key_generators, merging
-from pudi.config.archive_options import ArchiveOptions
-from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.key_generators import INPUT_ZONE, OUTPUT_ZONE, ZONE, other_parser, persisted_zone, tells_type
 from pudi.config.metadata_options import MetadataOptions, is_maintained, metadata_dropped, metadata_switched_off
 from pudi.config.option import Option, Options, Scope, Value, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
+from pudi.config.retention_options import ArchiveOptions, CleanOptions
 from pudi.config.table_config import TableConfig, merge_semantics
 from pudi.config.table_options import (
     COPY_ON_WRITE,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pudi.config.archive_options import ArchiveOptions
-from pudi.config.clean_options import CleanOptions
 from pudi.config.clustering_options import ClusteringOptions
 from pudi.config.compaction_options import CompactionOptions
 from pudi.config.hook_options import CallbackOptions, MetricsOptions, ValidatorOptions
@@ -15,10 +13,10 @@ from pudi.config.lock_settings import LockSettings, TimeOptions
 from pudi.config.metadata_options import MetadataOptions
 from pudi.config.option import Option, Status, text_of
 from pudi.config.read_options import READ_OPTIONS, MergeMemory
+from pudi.config.retention_options import ArchiveOptions, CleanOptions, TtlOptions
 from pudi.config.sql_options import SqlOptions
 from pudi.config.sync_options import PolarisOptions, SyncOptions
 from pudi.config.table_options import TABLE_OPTIONS
-from pudi.config.ttl_options import TtlOptions
 from pudi.config.write_options import WriteOptions
 
 GROUPS: dict[str, tuple[Option[Any], ...]] = {

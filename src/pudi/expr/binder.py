@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, naming
 from pudi.expr import literals, sqltypes
 from pudi.expr.arrow import evaluate, may_fail

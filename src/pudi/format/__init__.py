@@ -16,13 +16,6 @@ from pudi.format.bloom import (
     BloomOptions,
 )
 from pudi.format.instant_json import decode_json_commit
-from pudi.format.instant_time import (
-    INIT_INSTANT,
-    TimelineZone,
-    instant_to_millis,
-    is_instant_time,
-    millis_to_instant,
-)
 from pudi.format.instants import (
     CommitMetadata,
     InstantInfo,
@@ -97,6 +90,7 @@ from pudi.format.layout import (
 )
 from pudi.format.names import (
     CDC_SUFFIX,
+    INIT_INSTANT,
     Action,
     BaseFileName,
     FileGroupId,
@@ -106,9 +100,13 @@ from pudi.format.names import (
     LogFileName,
     MarkerName,
     State,
+    TimelineZone,
     bucket_of_file_id,
     group_file_prefixes,
+    instant_to_millis,
+    is_instant_time,
     is_shared_bucket,
+    millis_to_instant,
     new_bucket_file_id,
     new_file_id,
     parse_base_file,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError, cause_text
 from pudi.format.avro_file import RecordSchema, bad_bytes, bad_schema, encode_avro_file, parse_record_schema
 from pudi.format.avro_schemas import (
@@ -38,7 +38,6 @@ from pudi.format.avro_schemas import (
     optional,
     record,
 )
-from pudi.format.instant_time import is_instant_time
 from pudi.format.instants import (
     CommitMetadata,
     commit_metadata_of,
@@ -48,7 +47,7 @@ from pudi.format.instants import (
 )
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, encode_block
 from pudi.format.log_data import CONTENT_VERSION, block_schema, record_spans
-from pudi.format.names import Action, State
+from pudi.format.names import Action, State, is_instant_time
 from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL, parquet_writer
 
 if TYPE_CHECKING:

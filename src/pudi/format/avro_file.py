@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError, cause_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pudi.config import OtherTableOptions, TableConfig
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format.layout import MaxBytes
 

@@ -14,7 +14,7 @@ from pudi.client.result import ActionReport
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.config import HTTP_CALLBACK, CallbackOptions
 from pudi.config.option import checked_name
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import NotSupportedError
 from pudi.format import CommitMetadata, WriteStat
 from pudi.timeline import Instant

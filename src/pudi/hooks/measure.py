@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pudi.client.meta_client import MetaClient
 from pudi.config import MetricsOptions
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.format import Action
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from pudi.plan import ReadableTable, ReadPlan, Selection, plan_read
 from pudi.record import KeyGenerator
 from pudi.storage import LocalStorage, delete_folder
 from pudi.task import Engine, FileJob
-from pudi.task.check_files import UNREADABLE
-from pudi.task.check_keys import CompareKeys, Spread, Staged, StageKeys, portions_by_part
-from pudi.task.finding import Findings
+from pudi.task.check_files import UNREADABLE, Findings
+from pudi.task.check_keys import CompareKeys, Spread, StagedPortions, StageKeys, portions_by_part
 from pudi.timeline import Timeline
 
 _Item = TypeVar("_Item")
@@ -215,13 +214,13 @@ class KeyCheck:
     def _parts(self) -> int:
         return max(1, min(_MOST_PARTS, sum(each.size for each in self.slices) // _PART_BYTES))
 
-    def _stage(self, spread: Spread) -> list[Staged]:
+    def _stage(self, spread: Spread) -> list[StagedPortions]:
         plan = read_plan(self.snapshot, spread.columns)
         jobs = [
             StageKeys(number, plan, spread, group, self.runner.staging, f"{self.runner.folder}/{number}")
             for number, group in enumerate(_groups(self.slices))
         ]
-        return [each for each in self.runner.run(jobs) if isinstance(each, Staged)]
+        return [each for each in self.runner.run(jobs) if isinstance(each, StagedPortions)]
 
 
 def read_plan(snapshot: TableSnapshot, columns: Sequence[str]) -> ReadPlan:

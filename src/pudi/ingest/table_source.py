@@ -15,8 +15,8 @@ from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.ingest.source import Batch, Checkpoint
 from pudi.plan import Selection
 from pudi.scan import changes_scan
+from pudi.scan.cdc_splits import NO_CHANGES
 from pudi.scan.change_batches import refuse_other_history, visible_commits
-from pudi.scan.change_splits import NO_CHANGES
 from pudi.scan.moments import cleaned_after
 from pudi.table import Table
 from pudi.table.base import client_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from pudi.config.arguments import text_given
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.errors import InvalidArgumentError, SetupError
 

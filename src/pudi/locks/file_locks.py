@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from pudi.config import LockSettings
 from pudi.context import Context, Storage
-from pudi.context.lazy import lazy_module
-from pudi.context.runtime import cached_property
+from pudi.context.runtime import cached_property, lazy_module
 from pudi.errors import (
     ConflictError,
     InvalidArgumentError,

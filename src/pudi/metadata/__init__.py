@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pudi.context.lazy import load_export
+from pudi.context.runtime import load_export
 
 if TYPE_CHECKING:
     from pudi.metadata.file_stats import FILE_STATS, base_file_stats, leaf_values, log_file_stats

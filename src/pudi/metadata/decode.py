@@ -147,7 +147,7 @@ ALL = ReadRequest()
 _Content = TypeVar("_Content")
 
 
-class Kept(Generic[_Content]):
+class DecodeCache(Generic[_Content]):
     """Cache of decoded blocks, keyed by their bytes; the least recently used go first."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class Kept(Generic[_Content]):
                 self._size -= len(oldest[0])
 
 
-_kept: Kept[pa.Table] = Kept()
+_kept: DecodeCache[pa.Table] = DecodeCache()
 
 
 def decoded_base(content: bytes, columns: Sequence[str], *, path: str) -> pa.Table:

@@ -22,7 +22,7 @@ from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
-from pudi.metadata.decode import Kept, decode_entries, undecodable
+from pudi.metadata.decode import DecodeCache, decode_entries, undecodable
 from pudi.metadata.record_schema import RECORD_AVRO, RecordType, columns_of
 from pudi.metadata.stat_records import STATS
 from pudi.metadata.value_types import ValueType, arrow_type, leaf_type, value_type
@@ -296,7 +296,7 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
 FileLists = dict[str, dict[str, "int | None"]]
 """Keys of records with the sizes of files by name, None for a deleted file."""
 
-_kept: Kept[FileLists] = Kept()
+_kept: DecodeCache[FileLists] = DecodeCache()
 
 
 def merged_lists(

@@ -14,7 +14,7 @@ from pudi.client.meta_client import MetaClient, TableProperties
 from pudi.client.properties import create_properties, read_properties
 from pudi.client.schema_commit import SCHEMA_KEY
 from pudi.config import MetadataOptions, MetricsOptions, TableConfig
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import ConflictError, CorruptError, TableExistsError, TableNotFoundError
 from pudi.format import (
     HISTORY_FOLDER,

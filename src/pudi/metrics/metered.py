@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pudi.config import MetricsOptions, Options
 from pudi.context import Clock
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import ConflictError
 from pudi.format import Action, CommitMetadata, WriteStat, decode_avro, instant_to_millis
 from pudi.storage import StorageBelow

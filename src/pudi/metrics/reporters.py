@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pudi.config import MetricsOptions
 from pudi.config.hook_options import LOG, OPENTELEMETRY, PROMETHEUS
 from pudi.context import Context
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import SetupError
 from pudi.version import __version__
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pudi.context.lazy import load_export
+from pudi.context.runtime import load_export
 
 if TYPE_CHECKING:
     from pudi.plan.change_where import Change

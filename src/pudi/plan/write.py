@@ -15,7 +15,7 @@ from pudi.filegroup.markers import EarlyDetection
 from pudi.format import CommitMetadata, FileGroupId, IOType
 from pudi.merge import DELETED, MergeRule
 from pudi.metadata import StatsSpec
-from pudi.plan.change_data import ChangeLogging
+from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.log_files import Append, LogOptions, Merging
 from pudi.schema import TableSchema

@@ -32,7 +32,7 @@ from pudi.format import (
     decode_rollback_metadata,
     parse_data_file,
 )
-from pudi.format.recovery import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
+from pudi.format.instants import RestorePlan, decode_restore_plan, encode_restore_metadata, encode_restore_plan
 from pudi.indexing.rebuild import finish_rebuild, rebuild_around
 from pudi.metadata_write.rollback import plan_metadata_rollback, take_compactions_back
 from pudi.recovery.savepoints import check_can_roll_back, check_retained, commit_of

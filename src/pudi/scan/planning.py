@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import ReadOptions, metadata_switched_off
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import PudiError
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId

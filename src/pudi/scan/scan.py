@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config.arguments import path_given
 from pudi.context import Storage
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, SetupError
 from pudi.filegroup import PathColumns, open_base_file, path_columns

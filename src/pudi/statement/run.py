@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import NotSupportedError, TableNotFoundError
 from pudi.statement.execute import alter_drop, create, dml, merge_into, settings, show
 from pudi.statement.host import Host

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pudi.config.arguments import map_given, path_given
 from pudi.context import Context, Storage
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.storage.checks import check_prefix
 from pudi.storage.local import LocalStorage

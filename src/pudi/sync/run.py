@@ -33,7 +33,7 @@ from pudi.catalogs.registered import (
 )
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import MetricsOptions, SyncOptions
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
 from pudi.format import Action
 from pudi.timeline import Instant, Timeline

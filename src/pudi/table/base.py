@@ -12,7 +12,7 @@ from pudi.client import OPENING_OPTIONS, MetaClient, TableSnapshot
 from pudi.config import Options, TableConfig, WriteOptions, resolve, resolve_only
 from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
 from pudi.engine.local.records import to_arrow

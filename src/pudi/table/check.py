@@ -20,8 +20,7 @@ from pudi.metadata import MetadataTable, files_listed
 from pudi.services.failures import failures, plans_aside
 from pudi.storage import StorageBelow
 from pudi.task import Engine
-from pudi.task.check_files import UNREADABLE
-from pudi.task.finding import DATA_FILES, merge_findings
+from pudi.task.check_files import DATA_FILES, UNREADABLE, merge_findings
 
 TIMELINE = "timeline"
 """Place of a difference that concerns the timeline itself."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pudi.client import CommitResult
 from pudi.config.arguments import names_given, text_given
 from pudi.config.table_options import NEWEST_VERSION
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.base import VerbGroup, engine_of

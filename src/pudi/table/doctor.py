@@ -11,7 +11,7 @@ from pudi.commit.dead_writers import finished_writes
 from pudi.concurrency import Liveness
 from pudi.config import CleanOptions, MetadataOptions, Options, SyncOptions, WriteOptions
 from pudi.config.checks import SAYS_ITS_KEYS
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant

@@ -25,7 +25,7 @@ from pudi.services.runner import PENDING, run, run_pending
 from pudi.services.target import ServiceTarget
 from pudi.table.held_files import RecordSearch, StillHeld, reasons
 from pudi.task import Engine
-from pudi.task.find_records import Held
+from pudi.task.find_records import FileMatches
 from pudi.upgrade.maintenance import FAILED_WRITES, METADATA_TABLE, ORPHANS, TABLE, MaintenanceStep, Outcome
 from pudi.writes.write_recipe import WriteRequest
 from pudi.writes.write_records import change_where
@@ -200,7 +200,7 @@ class _Forgetting:
         request = WriteRequest(self.meta, self.engine, replace(self.options, given=given))
         return change_where(request, None, self.request.where)
 
-    def _compact(self, held: Sequence[Held]) -> None:
+    def _compact(self, held: Sequence[FileMatches]) -> None:
         """Compact the file groups whose newest slice holds some."""
         if not self.meta.merges_on_read:
             return
@@ -215,7 +215,7 @@ class _Forgetting:
             reason = f"the newest slices of {len(groups)} file groups hold some"
             self._step("compaction", TABLE, reason, lambda: run(CompactGroups(groups), self._target))
 
-    def _clean(self, held: Sequence[Held]) -> None:
+    def _clean(self, held: Sequence[FileMatches]) -> None:
         """Clean if data files hold some."""
         files = sum(not each.path.startswith(METADATA_DIR) for each in held)
         if files:
@@ -223,7 +223,7 @@ class _Forgetting:
             service = Clean() if self.request.retains else CleanHistory(changes)
             self._step("clean", TABLE, f"{files} files hold some", lambda: run(service, self._target))
 
-    def _mend_metadata(self, held: Sequence[Held]) -> None:
+    def _mend_metadata(self, held: Sequence[FileMatches]) -> None:
         """Compact and clean the metadata table if its files hold some."""
         files = sum(each.path.startswith(METADATA_DIR) for each in held)
         if not files:

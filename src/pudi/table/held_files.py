@@ -27,7 +27,7 @@ from pudi.services.clean_plan import pending_slices, savepointed_names, savepoin
 from pudi.storage import StorageBelow
 from pudi.table.check import paths_of
 from pudi.task import Engine, FileJob
-from pudi.task.find_records import FindEntries, FindRecords, Held, Search, Wanted
+from pudi.task.find_records import FileMatches, FindEntries, FindRecords, RecordQuery, Search
 from pudi.timeline import Instant
 
 _PORTION = 256 << 20
@@ -54,7 +54,7 @@ class StillHeld:
         return f"{self.path}: {self.records} versions or entries: {self.reason}"
 
 
-def reasons(snapshot: TableSnapshot, held: Sequence[Held], *, retains: bool) -> tuple[StillHeld, ...]:
+def reasons(snapshot: TableSnapshot, held: Sequence[FileMatches], *, retains: bool) -> tuple[StillHeld, ...]:
     """Say what keeps each of some files.
 
     Args:
@@ -106,7 +106,7 @@ def reasons(snapshot: TableSnapshot, held: Sequence[Held], *, retains: bool) -> 
     return tuple(found)
 
 
-def _is_entry(held: Held) -> bool:
+def _is_entry(held: FileMatches) -> bool:
     return held.path.startswith(METADATA_DIR)
 
 
@@ -135,10 +135,10 @@ class RecordSearch:
     engine: Engine
     options: Options
     jobs: CheckRun
-    seen: dict[tuple[str, int], Held | None] = field(default_factory=dict)
+    seen: dict[tuple[str, int], FileMatches | None] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
 
-    def records(self, where: str) -> tuple[Wanted, int]:
+    def records(self, where: str) -> tuple[RecordQuery, int]:
         """Find the records: those that match now, and those that are gone from the table and once matched.
 
         A record that is still in the table and no longer matches isn't among them, though older versions of it match.
@@ -156,7 +156,7 @@ class RecordSearch:
         names = [name for name in full.names if name == RECORD_KEY or name in columns(bound)]
         partitioned = not find_index(snapshot).is_global
         used = meta.keys.columns | columns(bound)
-        wanted = Wanted(
+        wanted = RecordQuery(
             pa.schema([full.field(name).with_nullable(True) for name in names]),
             bound,
             read_history(snapshot),
@@ -185,7 +185,7 @@ class RecordSearch:
         self.seen.clear()
         return replace(wanted, keys=keys), current
 
-    def files(self, wanted: Wanted, *, metadata: bool = False) -> list[Held]:
+    def files(self, wanted: RecordQuery, *, metadata: bool = False) -> list[FileMatches]:
         """Return the files that hold some, as storage is now; data files that were read before aren't read again.
 
         Args:
@@ -210,11 +210,11 @@ class RecordSearch:
             held += self._run(list(self._entries(wanted, names))).values()
         return held
 
-    def _run(self, jobs: Sequence[FileJob]) -> dict[str, Held]:
+    def _run(self, jobs: Sequence[FileJob]) -> dict[str, FileMatches]:
         results = self.engine.run_jobs(self.meta.storage, self.jobs.name, jobs) if jobs else ()
         return {each.path: each for result in results if isinstance(result, Search) for each in result.held}
 
-    def _entries(self, wanted: Wanted, names: frozenset[str]) -> Iterator[FindEntries]:
+    def _entries(self, wanted: RecordQuery, names: frozenset[str]) -> Iterator[FindEntries]:
         """Return jobs that read the metadata table.
 
         Args:
@@ -237,8 +237,8 @@ def _file(partition: str, info: FileInfo, keys: KeyGenerator | None = None) -> B
     return LogFile(partition, name, info.size) if name.cdc else LogFile.of(partition, info)
 
 
-def _strange(path: str) -> Held:
-    return Held(path, 0, pa.array([], pa.string()), "a file of a kind that pudi doesn't read")
+def _strange(path: str) -> FileMatches:
+    return FileMatches(path, 0, pa.array([], pa.string()), "a file of a kind that pudi doesn't read")
 
 
 def _portions(files: Iterable[BaseFile | LogFile]) -> Iterator[tuple[BaseFile | LogFile, ...]]:

@@ -22,8 +22,8 @@ from pudi.format import (
     decode_rollback_plan,
     instant_to_millis,
 )
+from pudi.format.instants import decode_restore_plan
 from pudi.format.plans import decode_clean_plan, decode_clustering_plan, decode_index_plan
-from pudi.format.recovery import decode_restore_plan
 from pudi.plan.read import check_limit
 from pudi.timeline import Instant
 from pudi.timeline.newest import ArchivedContent, newest_archived

@@ -14,7 +14,7 @@ from pudi.client import CommitResult
 from pudi.config import TableConfig
 from pudi.config.arguments import map_given, names_given, path_given
 from pudi.context import Storage
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,

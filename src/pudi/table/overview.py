@@ -12,7 +12,7 @@ import pyarrow as pa
 from pudi.client import TableSnapshot
 from pudi.config import resolve
 from pudi.config.arguments import names_given
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, NotFoundError
 from pudi.filegroup.pending_plans import compaction_plan
 from pudi.format import Action, CommitMetadata, State

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pudi.client import TableSnapshot
 from pudi.config.arguments import text_given
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.table.base import VerbGroup, engine_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pudi.indexing.rebuild import PartitionRebuild, rebuild, with_dependents
 from pudi.services.orphans import Orphans, find_orphans, remove_orphans
 from pudi.table.check import METADATA_TABLE, TIMELINE, CheckResult, check_table
 from pudi.task import Engine
-from pudi.task.finding import DATA_FILES
+from pudi.task.check_files import DATA_FILES
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pudi.client import CommitResult
 from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
 from pudi.config.arguments import map_given, names_given, seconds_given, text_given
-from pudi.config.ttl_options import TtlOptions
-from pudi.context.lazy import lazy_module
+from pudi.config.retention_options import TtlOptions
+from pudi.context.runtime import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError
 from pudi.table.base import VerbGroup, engine_of

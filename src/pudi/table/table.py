@@ -13,7 +13,7 @@ from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.find_index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.config.arguments import map_given, path_given, texts_given
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation, Selection

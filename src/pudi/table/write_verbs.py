@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pudi.client import CommitResult
 from pudi.config.arguments import map_given, names_given, text_given, texts_given
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError
 from pudi.plan import Operation

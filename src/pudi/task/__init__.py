@@ -3,9 +3,9 @@
 It takes no lock and publishes nothing: plans come in, statistics go out. Begin with `engine` (the protocol) and `jobs`
 (their results), then with the work itself:
 
-- reads: `read`, `merged` (base file and log files), `log_versions`, `change_reader` (change data);
+- reads: `read`, `merged` (base file and log files), `log_versions`, `cdc_reader` (change data);
 - writes: `write` (base files), `append` (log files), `rewrite` (copies what stays), `bulk`, `partition`,
-  `change_where`, `import_files`, `change_log`;
+  `change_where`, `import_files`, `cdc_log`;
 - look-ups of keys: `tag`, `global_index`, `log_keys`;
 - services: `compact`, `compact_logs`, `cluster`;
 - entries of the metadata table: `metadata_files`, `file_stats`, `blooms`, `index_keys`, `index_entries`, `staged_keys`,
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pudi.context.lazy import load_export
+from pudi.context.runtime import load_export
 
 if TYPE_CHECKING:
     from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged

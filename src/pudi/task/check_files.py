@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
@@ -26,9 +26,78 @@ from pudi.schema.arrays import joined_arrays, one_array
 from pudi.schema.internal import SchemaHistory
 from pudi.task.expression_values import ExpressionSpec, result_texts
 from pudi.task.file_stats import stats_of_file
-from pudi.task.finding import DATA_FILES, Finding, Findings
 from pudi.task.index_keys import KeyReading
+from pudi.task.jobs import FileResult
 from pudi.task.table_rows import same_named
+
+SHOWN = 5
+"""Maximum number of keys named in one finding."""
+
+DATA_FILES = "data files"
+"""The index name in findings about the table's own files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A difference that a check found.
+
+    Attributes:
+        index: a partition of the metadata table, `DATA_FILES` or `record keys`.
+        path: the file, the file group or the partition concerned, relative to the table's root.
+        what: the stated and the actual state; for record keys the rest of a sentence that begins with them.
+        keys: number of record keys; 0 for other findings.
+        sample: some of the keys.
+    """
+
+    index: str
+    path: str
+    what: str
+    keys: int = 0
+    sample: tuple[str, ...] = ()
+
+    @classmethod
+    def of_keys(cls, index: str, path: str, keys: pa.Array | pa.ChunkedArray, what: str) -> Finding:
+        """A finding about record keys."""
+        return cls(index, path, what, len(keys), tuple(keys.slice(0, SHOWN).to_pylist()))
+
+    @property
+    def text(self) -> str:
+        """Return the finding as text, without its path."""
+        if not self.keys:
+            return self.what
+        shown = ", ".join(map(repr, self.sample))
+        more = f", and {self.keys - len(self.sample):,} more" if self.keys > len(self.sample) else ""
+        subject = f"{self.keys:,} record keys ({shown}{more}) are" if self.keys > 1 else f"record key {shown} is"
+        return f"{subject} {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings(FileResult):
+    """The findings of one check job.
+
+    Attributes:
+        found: all findings.
+        unread: numbers of unreadable file groups.
+    """
+
+    found: tuple[Finding, ...] = ()
+    unread: tuple[int, ...] = ()
+
+
+def merge_findings(parts: Iterable[Findings]) -> Sequence[Finding]:
+    """Merge the findings of all jobs about the same thing; ordered by path."""
+    folded: dict[tuple[str, str, str], Finding] = {}
+    for part in parts:
+        for each in part.found:
+            place = (each.path, each.index, each.what)
+            known = folded.get(place)
+            if known is None:
+                folded[place] = each
+            elif each.keys:
+                sample = tuple(sorted({*known.sample, *each.sample})[:SHOWN])
+                folded[place] = Finding(each.index, each.path, each.what, known.keys + each.keys, sample)
+    return [folded[place] for place in sorted(folded)]
+
 
 UNREADABLE = (CorruptError, NotFoundError, NotSupportedError)
 """Errors of damaged or wrong files."""
@@ -56,7 +125,7 @@ class StatedMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ValueRange:
     """The value range of one column in one file.
 
     Attributes:
@@ -152,7 +221,7 @@ class FilesCheck:
 
     def _of_log(
         self, storage: Storage, file: BaseFile | LogFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]
-    ) -> Iterator[tuple[str, Seen]]:
+    ) -> Iterator[tuple[str, ValueRange]]:
         if not asked:
             return
         assert self.stated.spec is not None
@@ -163,7 +232,7 @@ class FilesCheck:
         for name in asked:
             ranges = ranges_of(rows.filter(pc.equal(rows["column"], name)), kinds[name])
             if len(ranges.known) and ranges.known[0]:
-                yield name, Seen(ranges.least[0], ranges.greatest[0], None)
+                yield name, ValueRange(ranges.least[0], ranges.greatest[0], None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +316,9 @@ def stated_filters(
     return {row["key"]: row["BloomFilterMetadata"] for row in records.to_pylist()}  # files, not records
 
 
-def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]) -> Iterator[tuple[str, Seen]]:
+def _of_base(
+    base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.DataType]
+) -> Iterator[tuple[str, ValueRange]]:
     """Return the columns of a base file whose stored type equals the table's type."""
     for name in asked:
         top = name.split(".", 1)[0]
@@ -260,10 +331,10 @@ def _of_base(base: AnyBaseFile, asked: Sequence[str], kinds: Mapping[str, pa.Dat
         if pa.types.is_floating(values.type):
             numbers = values.filter(pc.invert(pc.is_nan(values)))
         ends = pc.min_max(numbers)
-        yield name, Seen(ends["min"], ends["max"], values.null_count)
+        yield name, ValueRange(ends["min"], ends["max"], values.null_count)
 
 
-def describe_difference(seen: Seen, said: Ranges, place: int, *, exact: bool) -> str | None:
+def describe_difference(seen: ValueRange, said: Ranges, place: int, *, exact: bool) -> str | None:
     """Compare stated with actual statistics; return the difference, None if there is none.
 
     Args:
@@ -410,7 +481,7 @@ class ExpressionCheck:
         return Ranges(least, greatest, known, said.nan_free, said.null_count, said.value_count)
 
 
-def _seen(results: pa.Array, file: BaseFile | LogFile) -> Seen:
+def _seen(results: pa.Array, file: BaseFile | LogFile) -> ValueRange:
     numbers = results.filter(pc.invert(pc.is_nan(results))) if pa.types.is_floating(results.type) else results
     ends = pc.min_max(numbers)
-    return Seen(ends["min"], ends["max"], results.null_count if isinstance(file, BaseFile) else None)
+    return ValueRange(ends["min"], ends["max"], results.null_count if isinstance(file, BaseFile) else None)

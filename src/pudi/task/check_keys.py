@@ -30,8 +30,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.storage import StorageBelow, open_input
-from pudi.task.check_files import UNREADABLE
-from pudi.task.finding import DATA_FILES, Finding, Findings
+from pudi.task.check_files import DATA_FILES, UNREADABLE, Finding, Findings
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
 from pudi.task.read import SliceReader
@@ -154,7 +153,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged(Findings):
+class StagedPortions(Findings):
     """The result of a `StageKeys`.
 
     Attributes:
@@ -190,7 +189,7 @@ class StageKeys:
     staging: Storage | None
     path: str
 
-    def run(self, storage: Storage, attempt: int) -> Staged:
+    def run(self, storage: Storage, attempt: int) -> StagedPortions:
         """Read them; see `FileJob.run`."""
         reader = SliceReader(storage, self.plan)
         texts, parts, owners = [pa.array([], pa.string())], [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
@@ -211,7 +210,7 @@ class StageKeys:
                 owners.append(np.full(len(texts[-1]), owner, dtype=np.int32))
         number = np.concatenate(parts)
         if not len(number):
-            return Staged(self.number, 0, None, found=tuple(found), unread=tuple(unread))
+            return StagedPortions(self.number, 0, None, found=tuple(found), unread=tuple(unread))
         order = np.argsort(number, kind="stable")
         taken = pa.array(order)
         left = pa.table([joined_arrays(texts).take(taken), pa.array(np.concatenate(owners)[order])], schema=_STAGED)
@@ -220,7 +219,7 @@ class StageKeys:
         content = _encoded(left, begin.tolist(), counts.tolist())
         path = f"{self.path}.{attempt}"
         (storage if self.staging is None else self.staging).put(path, content)
-        return Staged(
+        return StagedPortions(
             self.number,
             len(order),
             None,
@@ -241,7 +240,7 @@ def _encoded(rows: pa.Table, begin: Sequence[int], counts: Sequence[int]) -> byt
     return bytes(sink.getvalue())
 
 
-def portions_by_part(staged: Sequence[Staged]) -> Mapping[int, tuple[Portion, ...]]:
+def portions_by_part(staged: Sequence[StagedPortions]) -> Mapping[int, tuple[Portion, ...]]:
     """Return the staged files of the first jobs, by part."""
     found: dict[int, list[Portion]] = {}
     for each in staged:

@@ -38,12 +38,12 @@ from pudi.format import (
 )
 from pudi.metadata import MetadataTable, StatsSpec, all_columns
 from pudi.metadata.changes import encode_changes
-from pudi.plan.change_data import ChangeLogging
+from pudi.plan.cdc import ChangeLogging
 from pudi.plan.log_files import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, TableSchema
 from pudi.schema.arrays import decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
-from pudi.task.change_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
+from pudi.task.cdc_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
 from pudi.task.jobs import FileResult
 from pudi.task.log_versions import LogCounts

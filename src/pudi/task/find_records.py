@@ -16,7 +16,7 @@ from pudi.errors import CorruptError, NotFoundError, NotSupportedError, SchemaEr
 from pudi.expr import Expr, evaluate
 from pudi.filegroup import BaseFile, LogFile, open_base_file, read_blocks, virtual_keys
 from pudi.format import METADATA_DIR, parse_data_file
-from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY
+from pudi.format.cdc import AFTER, BEFORE, CDC_RECORD_KEY
 from pudi.format.hfile_read import HFileReader, open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema, decode_in_parts
@@ -40,7 +40,7 @@ _STATISTICS = "ColumnStatsMetadata"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordQuery:
     """The records to look for.
 
     Attributes:
@@ -84,7 +84,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class FileMatches:
     """Wanted records that one file holds.
 
     Attributes:
@@ -108,7 +108,7 @@ class Search(FileResult):
         held: the files that hold something or can't be read.
     """
 
-    held: tuple[Held, ...] = ()
+    held: tuple[FileMatches, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class FindRecords:
     """
 
     number: int
-    wanted: Wanted
+    wanted: RecordQuery
     files: tuple[BaseFile | LogFile, ...]
 
     def run(self, storage: Storage, attempt: int) -> Search:
@@ -130,13 +130,13 @@ class FindRecords:
         found = (_guarded(each.path, lambda each=each: self._of_file(storage, each)) for each in self.files)
         return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
 
-    def _of_file(self, storage: Storage, file: BaseFile | LogFile) -> Held | None:
+    def _of_file(self, storage: Storage, file: BaseFile | LogFile) -> FileMatches | None:
         rows, matching = 0, [pa.array([], pa.string())]
         parts = self._of_base(storage, file) if isinstance(file, BaseFile) else self._of_log(storage, file)
         for count, found in parts:
             rows += count
             matching.append(found)
-        return Held(file.path, rows, joined_arrays(matching).unique()) if rows else None
+        return FileMatches(file.path, rows, joined_arrays(matching).unique()) if rows else None
 
     def _of_base(self, storage: Storage, file: BaseFile) -> Iterator[tuple[int, pa.Array]]:
         opened, wanted = open_base_file(storage, file), self.wanted
@@ -221,7 +221,7 @@ class FindEntries:
     """
 
     number: int
-    wanted: Wanted
+    wanted: RecordQuery
     partition: str
     files: tuple[BaseFile | LogFile, ...]
     names: frozenset[str] = frozenset()
@@ -235,7 +235,7 @@ class FindEntries:
             found.append(_guarded(path, lambda file=file, path=path: self._of_file(own, file, path)))
         return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
 
-    def _of_file(self, storage: Storage, file: BaseFile | LogFile, path: str) -> Held | None:
+    def _of_file(self, storage: Storage, file: BaseFile | LogFile, path: str) -> FileMatches | None:
         rows = 0
         if isinstance(file, BaseFile):
             opened = HFileReader.open(
@@ -245,7 +245,7 @@ class FindEntries:
         else:
             for block in read_blocks(storage, file):
                 rows += self._of_block(block, path)
-        return Held(path, rows, pa.array([], pa.string())) if rows else None
+        return FileMatches(path, rows, pa.array([], pa.string())) if rows else None
 
     def _of_block(self, block: LogBlock, path: str) -> int:
         if block.kind is BlockKind.HFILE:
@@ -284,12 +284,12 @@ def _flat(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
     return one_array(flat)
 
 
-def _guarded(path: str, read: object) -> Held | None:
+def _guarded(path: str, read: object) -> FileMatches | None:
     nothing = pa.array([], pa.string())
     try:
-        found: Held | None = read()  # type: ignore[operator]
+        found: FileMatches | None = read()  # type: ignore[operator]
     except NotFoundError:  # deleted meanwhile
         return None
     except _UNREADABLE as error:
-        return Held(path, 0, nothing, f"{type(error).__name__}: {error.message}")
+        return FileMatches(path, 0, nothing, f"{type(error).__name__}: {error.message}")
     return found

@@ -15,14 +15,14 @@ from pudi.filegroup.formats import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
-from pudi.plan.change_data import ChangeLogging
+from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import Columns, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import take, take_column
 from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers, with_stored_order
-from pudi.task.change_log import changes_of, write_changes
+from pudi.task.cdc_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
 from pudi.task.jobs import FileResult
 from pudi.task.rewrite import FileRewriter, both

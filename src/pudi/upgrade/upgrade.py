@@ -38,8 +38,7 @@ from pudi.indexing.rebuild import finish_rebuild
 from pudi.metadata_write.build import make_files
 from pudi.task import Engine
 from pudi.timeline.layout_change import discard, unmark
-from pudi.upgrade.move import changes_layout, columns_of, drops_logs, intent_of, move
-from pudi.upgrade.rest import at_rest
+from pudi.upgrade.move import at_rest, changes_layout, columns_of, drops_logs, intent_of, move
 from pudi.upgrade.upgrade_intent import (
     Upgrade,
     UpgradeIntent,

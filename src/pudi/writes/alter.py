@@ -17,7 +17,7 @@ from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
 from pudi.config import Options, SyncOptions, check_consistent, check_writable
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.errors import ConflictError, SchemaError
 from pudi.format import CommitMetadata
 from pudi.metadata_write.build import build_metadata, reconcile_metadata

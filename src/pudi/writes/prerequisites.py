@@ -8,7 +8,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.config import Options, SyncOptions
 from pudi.config.new_table import missing_names
 from pudi.context import ServiceLock
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.hooks.measure import check_reporter
 from pudi.hooks.validators import check_validators
 from pudi.task import Engine

@@ -17,7 +17,7 @@ from pudi.client.write_settings import event_time_column, next_schema
 from pudi.commit.conditions import planned, refuse_changed_schema
 from pudi.concurrency import Claim, TimelineBehindError
 from pudi.config import SyncOptions
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.filegroup import compacting_since
 from pudi.format import CommitMetadata
 from pudi.plan import WritePlan

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pudi.context import Context, Storage
 from pudi.context.executor import WAITING
-from pudi.context.lazy import lazy_module
 from pudi.context.progress import advance
+from pudi.context.runtime import lazy_module
 from pudi.engine.local.merge_into import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.local.reader import read_batches
 from pudi.engine.local.records import LocalRecords, LocalTagged, check_unique, is_rereadable, keyed, take_rows, to_arrow

@@ -12,10 +12,10 @@ import pyarrow as pa
 from pudi.config import MergeMemory
 from pudi.context import Storage
 from pudi.plan import ReadPlan
-from pudi.plan.change_data import ChangePlan
+from pudi.plan.cdc import ChangePlan
 from pudi.storage import executor_of
 from pudi.task import SliceReader
-from pudi.task.change_reader import ChangeReader
+from pudi.task.cdc_reader import ChangeReader
 
 
 def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -> pa.RecordBatchReader:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine.spark.columns import ARRIVAL, HASH, TASK
 from pudi.engine.spark.session import task_ids
 from pudi.errors import ConflictError, NotFoundError, PudiError, SetupError

@@ -14,10 +14,10 @@ from pudi.engine.spark.columns import DEAD_BITS, DEAD_FILE, DEAD_GROUP, DEAD_PLA
 from pudi.filegroup import BaseFile, FileSlice, open_base_file
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
-from pudi.plan.change_data import ChangePlan, ChangeSplit
+from pudi.plan.cdc import ChangePlan, ChangeSplit
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.task import SliceReader
-from pudi.task.change_reader import ChangeReader
+from pudi.task.cdc_reader import ChangeReader
 
 TASK_BYTES = 64 << 20
 """Least that a task is worth starting for: tasks of less took most of an aggregate over logs to start."""

@@ -35,7 +35,7 @@ from pudi.engine.spark.session import check_session, functions, in_workers, stru
 from pudi.expr import to_spark_sql
 from pudi.filegroup import BaseFileReader, FileSlice, open_base_file
 from pudi.plan import ReadPlan
-from pudi.plan.change_data import ChangePlan
+from pudi.plan.cdc import ChangePlan
 from pudi.plan.read import WantedKeys, needed_columns
 from pudi.schema import COMMIT_TIME, arrow_to_spark_json
 from pudi.schema.spark_types import quote

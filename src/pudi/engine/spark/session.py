@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from pudi import errors
 from pudi.context import Executor
-from pudi.context.lazy import lazy_module
 from pudi.context.progress import current_phase
+from pudi.context.runtime import lazy_module
 from pudi.errors import (
     CorruptError,
     InvalidArgumentError,

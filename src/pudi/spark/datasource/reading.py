@@ -20,7 +20,8 @@ from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError
 from pudi.filegroup import PathColumns, partitioned
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
-from pudi.plan.change_data import ChangePlan
+from pudi.plan.cdc import ChangePlan
+from pudi.scan.cdc_feed import ChangeFeed
 from pudi.scan.change_batches import (
     NO_LIMITS,
     BatchLimits,
@@ -29,13 +30,12 @@ from pudi.scan.change_batches import (
     next_batch,
     refuse_other_history,
 )
-from pudi.scan.change_feed import ChangeFeed
 from pudi.schema import arrow_to_spark_json
 from pudi.spark.read_request import ReadRequest, kept_options, options_of, with_options
 from pudi.spark.streaming.batches import ChangedRows, start_offset
 from pudi.storage import canonical_root, open_storage
 from pudi.task import SliceReader
-from pudi.task.change_reader import ChangeReader
+from pudi.task.cdc_reader import ChangeReader
 
 try:
     from pyspark.sql.streaming import datasource as admission

@@ -12,8 +12,8 @@ from pudi.client import MetaClient, TableSnapshot
 from pudi.config import CleanOptions
 from pudi.errors import NotFoundError, naming
 from pudi.scan import Scan
+from pudi.scan.cdc_feed import ChangeFeed
 from pudi.scan.change_batches import EARLIEST, ChangeBatch, newest_offset
-from pudi.scan.change_feed import ChangeFeed
 from pudi.table import Table
 from pudi.timeline import parse_time
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import FileGroupId
-from pudi.format.change_data import AFTER, BEFORE, OP, TS_MS, LoggingMode
+from pudi.format.cdc import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from pudi.plan.log_files import Merging
 from pudi.record import KeyGenerator
 from pudi.schema import without_meta_fields

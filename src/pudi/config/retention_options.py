@@ -1,4 +1,7 @@
-"""The options of cleaning, with Hudi's keys and defaults (HoodieCleanConfig of 1.2)."""
+"""The options of what stays: cleaning, archiving and partition TTL, with Hudi's keys and defaults.
+
+Source: HoodieCleanConfig, HoodieArchivalConfig and HoodieTTLConfig of Apache Hudi 1.2.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pudi.config.option import Declare, Option, OptionsView, Scope, Status, names_in
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -188,4 +191,170 @@ class CleanOptions(OptionsView):
             re.compile(view.regex)
         except re.error as error:
             raise InvalidArgumentError(f"{cls.regex}={view.regex!r} is no regular expression: {error}") from error
+        return view
+
+
+_option = Declare(Scope.WRITE)
+_harmless = Declare(Scope.WRITE, Status.HARMLESS)
+
+
+class ArchiveOptions(OptionsView):
+    """Options of archiving: the number of commits on the active timeline, and the size of the archive."""
+
+    __slots__ = ()
+
+    automatic = _option(
+        "hoodie.archive.automatic",
+        "Whether old commits move to the archive after a write.",
+        default=True,
+    )
+    run_async = _option(
+        "hoodie.archive.async",
+        "Whether the archiving after a write runs in a thread of the writer's process, beside the following writes.",
+        default=False,
+    )
+    keep_max_commits = _option(
+        "hoodie.keep.max.commits",
+        "Number of commits on the active timeline above which older ones are archived. The metadata table keeps one "
+        "more. Greater than the number that stays, and raised with it where cleaning retains more commits.",
+        default=30,
+        minimum=1,
+        job_keys=("archive.max_commits",),
+    )
+    keep_min_commits = _option(
+        "hoodie.keep.min.commits",
+        "Number of commits that archiving leaves on the active timeline; at least as many as cleaning retains, and two "
+        "more. The metadata table keeps one more.",
+        default=20,
+        minimum=0,
+        job_keys=("archive.min_commits",),
+    )
+    beyond_savepoint = _option(
+        "hoodie.archive.beyond.savepoint",
+        "Whether commits after the first savepoint are archived too. The commits of savepoints stay, but the table "
+        "can't be restored to them any more. Don't set it if Hudi reads the table: Hudi 1.2.0 doesn't find the records "
+        "of commits that were archived, by pudi or by Hudi, while one before them stays.",
+        default=False,
+    )
+    after_clean = _option(
+        "hoodie.archive.block.on.latest.clean.ectr",
+        "Whether commits that the last clean retained stay on the active timeline.",
+        default=False,
+    )
+    files_to_compact = _option(
+        "hoodie.timeline.compaction.batch.size",
+        "Number of files of one level of the archive that are merged into one file of the next level, from table "
+        "version 8 on.",
+        default=10,
+        minimum=2,
+    )
+    compacted_file_size = _option(
+        "hoodie.timeline.compaction.target.file.max.bytes",
+        "Size in bytes at which a merged file of the archive takes no more files.",
+        default=1000 << 20,
+        minimum=1,
+    )
+    manifests_retained = _option(
+        "hoodie.timeline.manifest.retained.versions",
+        "Number of the archive's manifests that stay, for readers that began with an older one.",
+        default=3,
+        minimum=1,
+    )
+    delete_parallelism = _harmless(
+        "hoodie.archive.delete.parallelism", "Number of parallel deletions of archived instants.", default=100
+    )
+    batch = _harmless("hoodie.commits.archival.batch", "Number of instants archived together.", default=10)
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """The view of resolved options.
+
+        Raises:
+            InvalidArgumentError: as many commits stay as archiving begins above.
+        """
+        view = super().of(options)
+        if view.keep_min_commits >= view.keep_max_commits:
+            raise InvalidArgumentError(
+                f"{cls.keep_min_commits} ({view.keep_min_commits}) must be less than {cls.keep_max_commits} "
+                f"({view.keep_max_commits})"
+            )
+        return view
+
+
+class TtlStrategy(str, Enum):
+    """The time from which on the days of a partition count (PartitionTTLStrategyType)."""
+
+    LAST_WRITE = "KEEP_BY_TIME"
+    CREATION = "KEEP_BY_CREATION_TIME"
+
+
+_CLASSES = {
+    "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy": TtlStrategy.LAST_WRITE,
+    "org.apache.hudi.table.action.ttl.strategy.KeepByCreationTimeStrategy": TtlStrategy.CREATION,
+}
+_option = Declare(Scope.WRITE)
+
+
+class TtlOptions(OptionsView):
+    """Options of partition TTL: the age at which partitions are deleted, and the schedule."""
+
+    __slots__ = ()
+
+    inline = _option(
+        "hoodie.partition.ttl.inline",
+        "Whether partitions whose days are over are deleted after a write.",
+        default=False,
+        job_keys=("hoodie.partition.ttl.automatic",),
+    )
+    days = _option(
+        "hoodie.partition.ttl.strategy.days.retain",
+        "Number of days after which a partition is deleted, with all its records; "
+        "at 0 and below none ever is, and `run_ttl` is refused.",
+        default=-1,
+    )
+    strategy = _option(
+        "hoodie.partition.ttl.management.strategy.type",
+        "Whether the days count from the last commit that wrote to the partition, or from the one that made it.",
+        default=TtlStrategy.LAST_WRITE.value,
+        choices=tuple(each.value for each in TtlStrategy),
+        job_keys=("hoodie.partition.ttl.strategy.type",),
+    )
+    strategy_class = _option(
+        "hoodie.partition.ttl.strategy.class",
+        "The class by which Hudi chooses partitions, before the type. pudi only looks the name up in a list.",
+    )
+    selected = _option(
+        "hoodie.partition.ttl.strategy.partition.selected",
+        "Partition paths that may be deleted, separated by commas; all without it.",
+    )
+    most = _option(
+        "hoodie.partition.ttl.strategy.max.delete.partitions",
+        "Maximum number of partitions that one commit deletes, the oldest first.",
+        default=1000,
+        minimum=0,
+    )
+
+    @property
+    def counts_from(self) -> TtlStrategy:
+        """The time from which on the days count; a class has the last word, as in Hudi."""
+        return _CLASSES[self.strategy_class] if self.strategy_class else TtlStrategy(self.strategy)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partition paths that may be deleted; none for all."""
+        return names_in(self.selected)
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """The view of resolved options.
+
+        Raises:
+            NotSupportedError: a strategy class that pudi doesn't know.
+        """
+        view = super().of(options)
+        if view.strategy_class and view.strategy_class not in _CLASSES:
+            raise NotSupportedError(
+                f"{cls.strategy_class}={view.strategy_class}: a class is never loaded by name; use one of "
+                f"{', '.join(_CLASSES)}"
+            )
         return view

@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.client.log_merging import merging_of_changes
-from pudi.context.lazy import lazy_module
+from pudi.context.runtime import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.expr import bind_where
 from pudi.filegroup import PathColumns, path_columns
 from pudi.filegroup.clean_history import naming_retained
-from pudi.format.change_data import LoggingMode
+from pudi.format.cdc import LoggingMode
 from pudi.plan import Selection
-from pudi.plan.change_data import ChangeCase, ChangePlan, change_schema
+from pudi.plan.cdc import ChangeCase, ChangePlan, change_schema
 from pudi.plan.read import list_columns
-from pudi.scan.change_splits import SplitFinder
+from pudi.scan.cdc_splits import SplitFinder
 from pudi.scan.moments import (
     CommitSpan,
     bounds_of,

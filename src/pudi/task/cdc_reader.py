@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.expr import evaluate
 from pudi.filegroup import BaseFile, FileSlice, LogFile, read_blocks, virtual_keys
-from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
+from pudi.format.cdc import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.json_text import avro_text, avro_texts, plain_text
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import decode_share
-from pudi.plan.change_data import ChangeCase, ChangePlan, ChangeSplit
+from pudi.plan.cdc import ChangeCase, ChangePlan, ChangeSplit
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, conform_read, without_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
-from pudi.task.change_log import KeyChanges, changes_by_logs
+from pudi.task.cdc_log import KeyChanges, changes_by_logs
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import names_in
 

@@ -12,8 +12,8 @@ from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogFile, stated_sizes
 from pudi.filegroup.slice_history import PastSlices
 from pudi.format import CommitMetadata, FileGroupId, LogFileName, WriteStat, parse_data_file
-from pudi.format.change_data import LoggingMode
-from pudi.plan.change_data import ChangeCase, ChangeSplit
+from pudi.format.cdc import LoggingMode
+from pudi.plan.cdc import ChangeCase, ChangeSplit
 from pudi.scan.moments import CommitSpan
 from pudi.timeline import NO_COMMIT, Instant
 

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile, Markers
 from pudi.format import BaseFileName, FileGroupId, IOType, LogFileName
-from pudi.format.change_data import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
+from pudi.format.cdc import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
 from pudi.merge import MergeRule, apply_updates
-from pudi.plan.change_data import ChangeLogging
+from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import RECORD_KEY, avro_to_arrow
 from pudi.schema.arrays import decoded_column, in_step, joined_arrays, one_array, portions, take, take_column
