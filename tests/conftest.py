@@ -154,6 +154,14 @@ def metadata_by_default(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def same_calls_at_any_speed() -> Iterator[None]:
+    """A write makes the same calls of the storage however slow the machine is: tests count them, and fail at one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pudi.writes.open_write.FRESH_SECONDS", float("inf"))
+        yield
+
+
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn; `tasks` is Spark where the driver does no work of tasks, `spread` where all is large.

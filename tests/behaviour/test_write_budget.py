@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,3 +64,24 @@ def test_a_quiet_upsert_looks_at_the_table_once_before_and_once_under_each_lock(
         read = {path: count for (what, path), count in calls.items() if what in {"read", "read_ranges", "head"}}
         again = {path for path, count in read.items() if count > 1}
         assert again <= {PROPERTIES, ".hoodie/.index_defs/index.json"}  # whose columns others may have changed
+
+
+def test_a_write_that_was_prepared_for_long_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may have committed meanwhile: it begins from what they left, and doesn't lose to them."""
+    path = tmp_path / "t"
+    made = pudi.create(path, SCHEMA, record_key="id", partition_by="p")
+    made.upsert(rows(0, 10, 0))
+
+    def slow() -> pa.RecordBatchReader:
+        def batches() -> Iterator[pa.RecordBatch]:
+            pudi.Table(path).upsert(rows(3, 1, 7))
+            yield from rows(4, 1, 8).to_batches()
+
+        return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+
+    monkeypatch.setattr("pudi.writes.open_write.FRESH_SECONDS", 0.0)
+    assert made.upsert(slow()) is not None
+    found = made.scan(where="id IN (3, 4)").to_arrow()
+    assert sorted(found["v"].to_pylist()) == [7, 8]
+    monkeypatch.setattr("pudi.writes.open_write.FRESH_SECONDS", float("inf"))
+    assert made.upsert(rows(5, 1, 9)) is not None

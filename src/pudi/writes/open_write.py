@@ -29,8 +29,8 @@ from pudi.writes.pending_clusterings import roll_back_expired
 from pudi.writes.prerequisites import check_prerequisites, state_older_names
 from pudi.writes.write_recipe import WriteAttempt, WriteRecipe, WriteRequest, looks_up_globally, take_nothing
 
-_FRESH_S = 1.0
-"""Seconds after which a write looks at the timeline again before it begins."""
+FRESH_SECONDS = 1.0
+"""Seconds of preparation after which a write looks at the timeline again before it begins."""
 
 
 def open_write(request: WriteRequest, recipe: WriteRecipe) -> WriteAttempt:
@@ -92,8 +92,8 @@ def make_ready(write: WriteAttempt) -> Timeline:
     meta, options = write.meta, write.options
     reconcile_metadata(meta, options)
     cleaned = run_before_write(meta, write.engine, options, write.report)
-    # where the input took its time, others may have committed meanwhile: the write then begins from what there is now
-    fresh = not cleaned and sum(write.report.seconds.values()) < _FRESH_S
+    # where anything took its time, others may have committed meanwhile: the write then begins from what there is now
+    fresh = not cleaned and write.report.clock.monotonic() - write.report.began < FRESH_SECONDS
     repaired = repair_dead_writes(meta, options, write.snapshot if fresh else None)
     timeline = roll_back_expired(meta, options, repaired.timeline)
     state_older_names(meta)
