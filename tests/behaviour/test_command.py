@@ -165,6 +165,12 @@ def test_a_merger_of_the_users_own(
         ["forget", "{path}", "--where", "item = 'a'", "--yes"],
         ["head", "{path}", "--json"],
         ["run-pending", "{path}"],
+        ["cluster", "{path}"],
+        ["schedule", "{path}", "clustering"],
+        ["index", "{path}", "show"],
+        ["upgrade", "{path}", "--to", "9", "--dry-run"],
+        ["check", "{path}"],
+        ["repair", "{path}", "--dry-run"],
     ],
     ids=lambda words: words[0],
 )

@@ -13,6 +13,7 @@ from pudi.cli.common import (
     WRONG,
     DryRun,
     Json,
+    Merger,
     Path,
     StorageOption,
     WriteOption,
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
     from pudi.table.repair import RepairPlan
 
 
-def check(path: Path, as_json: Json = False, storage_option: StorageOption = None) -> None:
+def check(path: Path, as_json: Json = False, storage_option: StorageOption = None, merger: Merger = None) -> None:
     """Compare a table's metadata table with its files; exits with 2 if they differ."""
     with errors():
-        found = opened(path, storage_option).check()
+        found = opened(path, storage_option, merger).check()
         say_json(found.to_json() if as_json else str(found))
         if not found.ok:
             raise typer.Exit(WRONG)
@@ -49,6 +50,7 @@ def repair(
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Rebuild damaged parts of a table's metadata table, and delete files of dead writers; asks first.
 
@@ -56,7 +58,7 @@ def repair(
     """
     with errors():
         asking = not dry_run and asks(yes=yes, as_json=as_json)
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
 
         def confirm(plan: RepairPlan) -> bool:
             if not as_json:

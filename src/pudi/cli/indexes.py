@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.cli.common import Path, PlanOnly, StorageOption, console, errors, opened, pairs
+from pudi.cli.common import Merger, Path, PlanOnly, StorageOption, console, errors, opened, pairs
 from pudi.cli.output import add
 from pudi.context.runtime import lazy_module
 
@@ -46,11 +46,12 @@ def index(
         typer.Option("--option", "-o", help="A Hudi option, or a setting of the function, as KEY=VALUE."),
     ] = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Show a table's indexes, create one, drop one, or run those that are planned."""
     with errors():
         run_index(
-            opened(path, storage_option),
+            opened(path, storage_option, merger),
             action,
             index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
             plan_only=plan_only,

@@ -12,6 +12,7 @@ import typer
 from pudi.cli.common import (
     DryRun,
     Json,
+    Merger,
     Path,
     StorageOption,
     WriteOption,
@@ -84,11 +85,12 @@ def rollback(
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Roll back the newest commit, or the pending plan of a clustering or log compaction; asks first."""
     with errors():
         asking = asks(yes=yes, as_json=as_json, or_dry_run=False)
-        table, options = opened(path, storage_option), pairs("--option", option)
+        table, options = opened(path, storage_option, merger), pairs("--option", option)
         if asking:
             recovery.check_rollback(table, instant)
             typer.confirm(f"Roll back {instant} of {path}? Its files are deleted.", abort=True)
@@ -104,11 +106,12 @@ def restore(
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Restore a table to what it was when a commit completed; asks first."""
     with errors():
         asking = to is not None and asks(yes=yes, as_json=as_json, or_dry_run=False)
-        table, options = opened(path, storage_option), pairs("--option", option)
+        table, options = opened(path, storage_option, merger), pairs("--option", option)
         if asking and to is not None:
             recovery.check_restore(table, to)
             typer.confirm(f"Roll back all commits after {to} of {path}? Their files are deleted.", abort=True)
@@ -130,11 +133,12 @@ def upgrade(
     as_json: Json = False,
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Bring a table to another version, upwards or downwards; shows the steps, and asks first."""
     with errors():
         asking = not dry_run and asks(yes=yes, as_json=as_json)
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
         options = pairs("--option", option)
         found = table.upgrade(to, dry_run=True, options=options)
         if not as_json:

@@ -94,10 +94,11 @@ def cluster(
     where: Annotated[str | None, typer.Option(help="Instead: a predicate over partition columns.")] = None,
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Bring records in order, and small files to size."""
     with errors():
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
         options = pairs("--option", option)
         done = table.cluster(order_by=order_by, layout=layout, partitions=partition, where=where, options=options)
         _report([] if done is None else [done], none="nothing to cluster")
@@ -176,10 +177,11 @@ def schedule(
     ],
     option: WriteOption = None,
     storage_option: StorageOption = None,
+    merger: Merger = None,
 ) -> None:
     """Plan a table service, for any process to run."""
     with errors():
-        table = opened(path, storage_option)
+        table = opened(path, storage_option, merger)
         instant = table.schedule(service, options=pairs("--option", option))
         typer.echo("nothing to do" if instant is None else f"planned {instant}")
 
