@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from support.trips import SCHEMA, table, trip
 
 ROWS = pa.table({"id": [f"k{n}" for n in range(6)], "ts": [1] * 6, "v": list(range(6)), "w": [n % 2 for n in range(6)]})
 RECORDS = {"hoodie.index.type": "RECORD_INDEX"}
@@ -130,3 +131,23 @@ def test_a_metadata_table_states_of_logs_what_commits_state(tmp_path: Path) -> N
     pudi.Table(str(path)).insert(newer([8], 80, 8), options=with_table)
     with pytest.raises(pudi.CorruptError, match="cut off"):
         pudi.Table(str(path), options=with_table).scan().to_arrow()
+
+
+def test_a_table_that_is_open_reads_a_restored_file_anew(tmp_path: Path) -> None:
+    """What it had read of the damaged file isn't kept: the error says to restore it, and that helps."""
+    options = {"hoodie.metadata.enable": "true"}
+    path = tmp_path / "trips"
+    pudi.create(path, SCHEMA, record_key="uuid", ordering="ts")
+    pudi.Table(path, options=options).upsert(table([trip(0, 1)]))
+    pudi.Table(path, options=options).upsert(table([trip(0, 2)]))
+    logs = (path / ".hoodie/metadata/files").glob(".files*.log.*")
+    log = max(logs, key=lambda file: (file.stat().st_size > 0, file.name))
+    whole, opened = log.read_bytes(), pudi.Table(path, options=options)
+    log.write_bytes(whole[: len(whole) // 2] + bytes(len(whole) - len(whole) // 2))
+    with warnings.catch_warnings(), pytest.raises(pudi.CorruptError):
+        warnings.simplefilter("ignore")
+        opened.upsert(table([trip(0, 3)]))
+    log.write_bytes(whole)
+    assert opened.upsert(table([trip(0, 4)])) is not None
+    assert opened.scan().to_arrow()["ts"].to_pylist() == [4]
+    assert opened.check().ok

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -164,6 +165,12 @@ class SmallFiles:
         data = read()
         self.keep(path, stamp, data)
         return data
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """Read some files anew when they are next asked for."""
+        with self._guard:
+            for path in paths:
+                self._kept.pop(path, None)
 
     def keep(self, path: str, stamp: object, data: bytes) -> None:
         """Keep the content of a file, and drop what was used least recently."""
@@ -391,8 +398,9 @@ class MetadataTable:
             CorruptError: a file is damaged.
             NotFoundError: a file is gone.
         """
-        blocks = self._blocks(file_slice)
-        rows, gone = folded(partition, decoded_blocks(blocks, columns_of(partition)))
+        with self._forgetting(file_slice):
+            blocks = self._blocks(file_slice)
+            rows, gone = folded(partition, decoded_blocks(blocks, columns_of(partition)))
         return rows, gone, tuple(dict.fromkeys(block.instant for block in blocks))
 
     def _groups(
@@ -425,8 +433,18 @@ class MetadataTable:
         size += sum(group.base.size for group in groups if group.base is not None)
         if len(groups) != 1 or size > _FEW_FILES:
             return None
-        base, blocks = groups[0].base, self._checked_blocks(groups[0])
-        return merged_lists(None if base is None else (base.path, self._content(base)), blocks, keys)
+        with self._forgetting(groups[0]):
+            base, blocks = groups[0].base, self._checked_blocks(groups[0])
+            return merged_lists(None if base is None else (base.path, self._content(base)), blocks, keys)
+
+    @contextmanager
+    def _forgetting(self, file_slice: FileSlice) -> Iterator[None]:
+        """Forget the kept content of a slice's files where reading it fails: the files may be restored."""
+        try:
+            yield
+        except Exception:
+            self._files.forget(each.path for each in (file_slice.base, *file_slice.logs) if each is not None)
+            raise
 
     def _checked_blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         blocks = self._blocks(file_slice)
@@ -458,6 +476,10 @@ class MetadataTable:
         return (file.size, written.completion or "") if written is not None and sees else None
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
+        with self._forgetting(file_slice):
+            return self._merged_group(partition, file_slice, wanted)
+
+    def _merged_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
         columns = columns_of(partition)
         blocks = self._checked_blocks(file_slice)
         base_size = 0 if file_slice.base is None else file_slice.base.size

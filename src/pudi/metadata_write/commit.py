@@ -21,6 +21,7 @@ from pudi.filegroup import FileSlice
 from pudi.format import Action, WriteStat
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
+from pudi.metadata.decode import SMALL
 from pudi.metadata.keys import shard_of
 from pudi.metadata_write.client import begin_deltacommit, complete_update
 from pudi.metadata_write.index_logs import IndexLogs
@@ -67,7 +68,7 @@ class LockedMetadata:
 
 
 class _NotedWrites(StorageWrapper):
-    """The metadata table's files; notes the content of those that are created."""
+    """The metadata table's files; notes the content of small ones that are created."""
 
     def __init__(self, inner: Storage) -> None:
         super().__init__(inner)
@@ -76,7 +77,8 @@ class _NotedWrites(StorageWrapper):
     def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file."""
         super().create(path, data, durable=durable)
-        self.created[path] = bytes(data)
+        if len(data) <= SMALL:
+            self.created[path] = bytes(data)
 
 
 def commit_changes(
