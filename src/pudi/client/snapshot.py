@@ -55,8 +55,9 @@ class TableSnapshot:
         return self.at(self.meta.store.load())
 
     def at(self: _Snapshot, timeline: Timeline) -> _Snapshot:
-        """Return the table at another timeline, with the same options."""
-        return self if timeline is self.timeline else replace(self, timeline=timeline, part=None)
+        """Return the table at another timeline, of which a reader sees all, with the same options."""
+        same = timeline is self.timeline and self.part is None
+        return self if same else replace(self, timeline=timeline, part=None)
 
     def seeing(self: _Snapshot, part: Timeline) -> _Snapshot:
         """Return the same listing for a reader that sees a part of it: its schema and commits are those of the part."""
