@@ -34,7 +34,7 @@ class RowCounts(IndexKind):
         return RowCountsBuilder(work)
 
     def prepare(self, commit: IndexedCommit, partitions: Sequence[str]) -> CommitChanges:
-        """What a commit wrote is counted under the lock: its write statistics say it."""
+        """Leave the count to the lock: the commit's write statistics say it."""
         return RowCountChanges(commit)
 
     def check(self, check: IndexCheck, partitions: Sequence[str]) -> Iterator[Difference]:

@@ -133,11 +133,11 @@ class DirectService(TableService):
 
 
 class LockedService(DirectService):
-    """A service with so little work that it runs while the table's lock is held."""
+    """A service with so little work that `run` holds the table's lock meanwhile; it takes the lock itself."""
 
     @abstractmethod
     def run(self, target: ServiceTarget) -> int:
-        """Do the work, under the table's lock, if it is still due.
+        """Take the table's lock and do the work, if it is still due.
 
         Returns:
             How many instants or files were changed; 0 if nothing was to do.
