@@ -144,7 +144,7 @@ def test_services_of_runs_are_steps_of_the_specification() -> None:
     ("name", "seed", "said"),
     [
         ("a clean deletes what savepoints keep", 18, "names files that are needed"),
-        ("a write to a file group of a pending clustering completes, and the clustering too", 60, "had to be refused"),
+        ("a write to a file group of a pending clustering completes, and the clustering too", 64, "had to be refused"),
     ],
 )
 def test_the_specification_lacks_steps_of_broken_services(name: str, seed: int, said: str) -> None:
