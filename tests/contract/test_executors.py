@@ -226,13 +226,36 @@ os._exit(7)
     assert subprocess.run([sys.executable, "-c", script], timeout=100, check=False).returncode == 7
 
 
+class NoneIdle:
+    """The list of idle threads as who needs one finds it empty; those of other tests come to rest in it, and leave."""
+
+    def __init__(self) -> None:
+        self.append, self.remove = workers._idle.append, workers._idle.remove
+
+    def pop(self) -> object:
+        raise IndexError
+
+
 @pytest.fixture
-def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def none_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_idle", NoneIdle())
+
+
+@pytest.fixture
+def no_threads(none_idle: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(workers, "_idle", [])
     monkeypatch.setattr(threading.Thread, "start", start)
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_a_thread_that_comes_to_rest_meanwhile_is_none_that_starts() -> None:
+    go, worker = threading.Event(), object()
+    workers._idle.append(worker)  # type: ignore[arg-type]
+    with pytest.raises(UnavailableError):
+        ThreadExecutor().call_within(60, go.wait)
+    workers._idle.remove(worker)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_threads")
@@ -256,6 +279,7 @@ def test_where_no_thread_starts_what_needs_one_says_so(kind: str) -> None:
         needs[kind]()
 
 
+@pytest.mark.usefixtures("none_idle")
 def test_one_thread_reads_all_streams_where_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     start, started = threading.Thread.start, list[threading.Thread]()
 
@@ -265,7 +289,6 @@ def test_one_thread_reads_all_streams_where_no_other_starts(monkeypatch: pytest.
         started.append(self)
         start(self)
 
-    monkeypatch.setattr(workers, "_idle", [])
     monkeypatch.setattr(threading.Thread, "start", start_one)
     assert list(Streams().ahead(ThreadExecutor(), 50, 3, 4)) == [*range(50), *range(3), *range(4)]
 
