@@ -139,7 +139,9 @@ def service(name: str, folder: Path) -> Iterator[dict[str, str]]:
     key = "hoodie.write.lock."
     if name == "ZookeeperBasedLockProvider":
         with serve_zookeeper(folder) as server:
-            yield {PROVIDER: name, f"{key}zookeeper.url": server.hosts, f"{key}zookeeper.base_path": "/hudi"}
+            place = {f"{key}zookeeper.url": server.hosts, f"{key}zookeeper.base_path": "/hudi"}
+            patience = {f"{key}zookeeper.connection_timeout_ms": "120000"}  # of a machine with other work
+            yield {PROVIDER: name, **place, **patience}
     elif name == "HiveMetastoreBasedLockProvider":
         with serve_hive(folder) as uri:
             place = {f"{key}hivemetastore.database": "lake", f"{key}hivemetastore.table": "t"}
