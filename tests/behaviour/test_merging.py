@@ -16,6 +16,7 @@ import pudi
 from pudi.client.properties import read_properties
 from pudi.config import merging
 from pudi.context import Context
+from pudi.format import decode_table_properties, encode_table_properties
 from pudi.merge import mergers
 from pudi.storage import open_storage
 from support.engines import Engine, LocalEngine, SparkEngine
@@ -317,6 +318,31 @@ class Newest(pudi.RecordMerger):
         stays = pc.fill_null(pc.greater(older["ts"], newer["ts"]), False)
         columns = [pc.if_else(stays, older[name], newer[name]) for name in older.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=older.schema)
+
+
+@pytest.mark.parametrize("payload", [None, "DefaultHoodieRecordPayload", "OverwriteWithLatestAvroPayload"])
+@pytest.mark.parametrize("table_type", ["cow", "mor"])
+def test_a_merger_stays_through_an_upgrade_and_back(tmp_path: Path, table_type: str, payload: str | None) -> None:
+    """Its payload class may be that of any merge mode, and decides nothing (EightToNineUpgradeHandler)."""
+    pudi.register_merger(KeepHighestBid())
+    options = {**CUSTOM, "hoodie.write.table.version": "8"}
+    pudi.create(tmp_path / "t", SCHEMA, record_key="id", ordering="ts", table_type=table_type, options=options)
+    path = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    stored = decode_table_properties(path.read_bytes())
+    stored.pop("hoodie.compaction.payload.class")
+    if payload:
+        stored["hoodie.compaction.payload.class"] = f"org.apache.hudi.common.model.{payload}"
+    path.write_bytes(encode_table_properties(stored, 0))
+    made = pudi.Table(tmp_path / "t")
+    made.upsert(rows(one(1, 1, "first", 20)))
+    for version in (9, 8):
+        made.upgrade(version)
+        made.upsert(rows(one(1, 2 + version, "lower", 10)))
+        assert made.scan().to_arrow()["bid"].to_pylist() == [20]
+        assert (made.config.merge_mode, made.config.merge_strategy_id) == ("CUSTOM", AUCTION)
+    assert decode_table_properties(path.read_bytes()).get("hoodie.compaction.payload.class") == stored.get(
+        "hoodie.compaction.payload.class"
+    )
 
 
 @pytest.mark.sampled(4)

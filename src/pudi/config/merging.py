@@ -309,3 +309,8 @@ def strategy_of_mode(mode: str) -> str:
 def payload_of_mode(mode: str) -> str:
     """The payload class that a merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
     return f"{_MODELS}OverwriteWithLatestAvroPayload" if mode == COMMIT_TIME_ORDERING else _DEFAULT
+
+
+def goes_with_a_mode(payload_class: str) -> bool:
+    """Whether a payload class is the one that tables of a merge mode are stored with: beside CUSTOM it says nothing."""
+    return payload_class in {payload_of_mode(mode) for mode in _STRATEGY_MODES.values()}

@@ -143,6 +143,9 @@ def _to_9(old: _Properties, columns: Collection[str], table: str) -> _Properties
         return _ordered_newly(old, config.ordering_fields)  # by a class that Hudi goes on loading
     if config.merge_mode == merging.CUSTOM and known is None:
         return _ordered_newly(old, config.ordering_fields)  # by a merger
+    if config.merge_mode == merging.CUSTOM and named and merging.goes_with_a_mode(named):
+        kept = {key: value for key, value in old.items() if key != _PAYLOAD.key}
+        return _ordered_newly({**kept, _LEGACY.key: named}, config.ordering_fields)  # by a merger too
     new = {**old, _MODE.key: config.merge_mode}
     for name in (_STRATEGY.key, *_STRATEGY.aliases, _PAYLOAD.key):
         new.pop(name, None)
