@@ -142,23 +142,28 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return left if left.bit_width > right.bit_width else right
     if is_float(left) or is_float(right):
         return pa.float64()
-    a, b = as_decimal(left), as_decimal(right)
-    scale = max(a.scale, b.scale)
-    return _decimal(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+    return wider_decimal(as_decimal(left), as_decimal(right))
+
+
+def wider_decimal(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Return the decimal type that holds the values of two; None if it has more digits than there are."""
+    scale = max(left.scale, right.scale)
+    return decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
 
 
 def decimal_product(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the type of a product of decimals, the same in Arrow and Spark up to 38 digits; None beyond."""
-    return _decimal(left.precision + right.precision + 1, left.scale + right.scale)
+    return decimal(left.precision + right.precision + 1, left.scale + right.scale)
 
 
 def decimal_sum(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the type of a sum or difference of decimals, as of `decimal_product`."""
     scale = max(left.scale, right.scale)
-    return _decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale)
+    return decimal(max(left.precision - left.scale, right.precision - right.scale) + scale + 1, scale)
 
 
-def _decimal(precision: int, scale: int) -> pa.DataType | None:
+def decimal(precision: int, scale: int) -> pa.DataType | None:
+    """Return a decimal type; None if it has more digits than there are."""
     return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_DIGITS else None
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.expr.sqltypes import is_decimal, is_integer
+from pudi.expr.sqltypes import decimal, is_decimal, is_integer
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import BOOLEAN, DOUBLE, INT, LONG, NULL, decimal, duckdb_name, spark_name
+from pudi.statement.translate.kinds import BOOLEAN, DOUBLE, INT, LONG, NULL, duckdb_name, spark_name
 from pudi.statement.translate.nested import condition
 from pudi.statement.translate.numbers import divided
 from pudi.statement.translate.signatures import argument

@@ -134,18 +134,23 @@ def _of_number(sql: str, source: pa.DataType, target: pa.DataType) -> str | None
     return None
 
 
+def at_utc(sql: str) -> str:
+    """Return a point in time as a clock in UTC shows it, or the point in time at which a clock in UTC shows that."""
+    return f"({sql} AT TIME ZONE 'UTC')"
+
+
 def moment(micros: str) -> str:
     """Return the point in time that a number of microseconds is."""
-    return f"(make_timestamp({micros}) AT TIME ZONE 'UTC')"
+    return at_utc(f"make_timestamp({micros})")
 
 
 def _of_time(sql: str, source: pa.DataType, target: pa.DataType) -> str | None:
     if source == DATE and target == TIME:
-        return f"(CAST({sql} AS TIMESTAMP) AT TIME ZONE 'UTC')"
+        return at_utc(f"CAST({sql} AS TIMESTAMP)")
     if source == TIME and target == DATE:
-        return f"CAST(({sql} AT TIME ZONE 'UTC') AS DATE)"
+        return f"CAST({at_utc(sql)} AS DATE)"
     if {source, target} == {TIME, LOCAL_TIME}:
-        return f"({sql} AT TIME ZONE 'UTC')"
+        return at_utc(sql)
     if {source, target} == {DATE, LOCAL_TIME}:
         return f"CAST({sql} AS {duckdb_name(target)})"
     if source == TIME and target == LONG:
@@ -177,7 +182,7 @@ def _as_text(sql: str, source: pa.DataType) -> str | None:
     if source == DATE:
         return guarded(f"CAST({sql} AS VARCHAR)", beyond(sql), "days before year 1 or after 9999 as text")
     if source in {TIME, LOCAL_TIME}:
-        local = f"({sql} AT TIME ZONE 'UTC')" if source == TIME else sql
+        local = at_utc(sql) if source == TIME else sql
         day = f"CAST({local} AS DATE)"
         return guarded(f"CAST({local} AS VARCHAR)", beyond(day), "times before year 1 or after 9999 as text")
     if source == BINARY:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow.types as pt
 from sqlglot import exp
 
-from pudi.expr.sqltypes import is_float, is_integer
+from pudi.expr.sqltypes import decimal, is_float, is_integer
 from pudi.statement.translate import kinds, nested, numbers, texts, times
 from pudi.statement.translate.aggregates import AGGREGATES, WINDOWS, Group
 from pudi.statement.translate.casts import cast, try_cast
@@ -268,7 +268,7 @@ class Expressions:
         return self._like(node.this, character)
 
     def _rlike(self, node: _Node) -> Value:
-        return texts.rlike(argument("RLIKE", self.value(node.this), "text"), self.value(node.expression))
+        return texts.rlike("RLIKE", [self.value(node.this), self.value(node.expression)])
 
     # Choices and conversions
 
@@ -458,7 +458,7 @@ def number(digits: str) -> Value:
         return Value(f"CAST('{digits}' AS DOUBLE)", DOUBLE)
     whole_part, _, fraction = digits.lstrip("-").partition(".")
     size = len((whole_part + fraction).lstrip("0"))
-    kind = kinds.decimal(max(size, len(fraction), 1), len(fraction))
+    kind = decimal(max(size, len(fraction), 1), len(fraction))
     if kind is None:
         raise refused(f"the constant {digits}, of more than 38 digits")
     return Value(f"CAST('{digits}' AS {kinds.duckdb_name(kind)})", kind, digits)

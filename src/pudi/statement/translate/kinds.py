@@ -11,7 +11,17 @@ import pyarrow as pa
 import pyarrow.types as pt
 from sqlglot import exp
 
-from pudi.expr.sqltypes import MAX_DECIMAL_DIGITS, as_decimal, is_decimal, is_float, is_integer, is_numeric
+from pudi.expr.sqltypes import (
+    MAX_DECIMAL_DIGITS,
+    NAMED_TYPES,
+    as_decimal,
+    is_decimal,
+    is_float,
+    is_integer,
+    is_numeric,
+    sql_name,
+    wider_decimal,
+)
 
 NULL, BOOLEAN = pa.null(), pa.bool_()
 BYTE, SHORT, INT, LONG = pa.int8(), pa.int16(), pa.int32(), pa.int64()
@@ -25,13 +35,9 @@ _NAMES = {
     FLOAT: "FLOAT", DOUBLE: "DOUBLE", TEXT: "VARCHAR", BINARY: "BLOB", DATE: "DATE", TIME: "TIMESTAMPTZ",
     LOCAL_TIME: "TIMESTAMP",
 }  # fmt: skip
-_SPARK_NAMES = {
-    NULL: "VOID", BOOLEAN: "BOOLEAN", BYTE: "TINYINT", SHORT: "SMALLINT", INT: "INT", LONG: "BIGINT", FLOAT: "FLOAT",
-    DOUBLE: "DOUBLE", TEXT: "STRING", BINARY: "BINARY", DATE: "DATE", TIME: "TIMESTAMP", LOCAL_TIME: "TIMESTAMP_NTZ",
-    INTERVAL: "INTERVAL",
-}  # fmt: skip
-BY_NAME = {name.lower(): kind for kind, name in _SPARK_NAMES.items() if kind not in {NULL, INTERVAL}} | {
+BY_NAME = {name.lower(): kind for name, kind in NAMED_TYPES.items()} | {
     "byte": BYTE, "short": SHORT, "integer": INT, "long": LONG, "real": FLOAT, "decimal": pa.decimal128(10, 0),
+    "string": TEXT, "binary": BINARY, "timestamp": TIME, "timestamp_ntz": LOCAL_TIME,
 }  # fmt: skip
 """Types by their names in Spark's SQL; casts are functions of these names too."""
 _RANKS = (BYTE, SHORT, INT, LONG, FLOAT, DOUBLE)
@@ -52,15 +58,13 @@ def duckdb_name(kind: pa.DataType) -> str:
 
 def spark_name(kind: pa.DataType) -> str:
     """Return what Spark calls a type, for messages."""
-    if is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
     if pt.is_list(kind):
         return f"ARRAY<{spark_name(kind.value_type)}>"
     if pt.is_map(kind):
         return f"MAP<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
     if pt.is_struct(kind):
         return f"STRUCT<{', '.join(f'{each.name}: {spark_name(each.type)}' for each in kind)}>"
-    return _SPARK_NAMES.get(kind, str(kind))
+    return "INTERVAL" if kind == INTERVAL else sql_name(kind) or str(kind)
 
 
 def quoted(name: str) -> str:
@@ -131,19 +135,12 @@ _OF_SQL = {
 }  # fmt: skip
 
 
-def decimal(precision: int, scale: int) -> pa.DataType | None:
-    """Return a decimal type; None if it has more digits than there are."""
-    return pa.decimal128(precision, scale) if precision <= MAX_DECIMAL_DIGITS else None
-
-
 def common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Return the type that two numbers are compared and computed in."""
     if is_decimal(left) or is_decimal(right):
         if is_float(left) or is_float(right):
             return DOUBLE
-        a, b = as_decimal(left), as_decimal(right)
-        scale = max(a.scale, b.scale)
-        return decimal(max(a.precision - a.scale, b.precision - b.scale) + scale, scale)
+        return wider_decimal(as_decimal(left), as_decimal(right))
     return _RANKS[max(_RANKS.index(left), _RANKS.index(right))]
 
 

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.types as pt
 
-from pudi.expr.sqltypes import as_decimal, is_decimal, is_float, is_integer, is_numeric
+from pudi.expr.sqltypes import (
+    as_decimal,
+    decimal,
+    decimal_product,
+    decimal_sum,
+    is_decimal,
+    is_float,
+    is_integer,
+    is_numeric,
+)
 from pudi.statement.translate.casts import cast
 from pudi.statement.translate.kinds import (
     BOOLEAN,
@@ -16,12 +25,11 @@ from pudi.statement.translate.kinds import (
     LONG,
     TEXT,
     common_number,
-    decimal,
     duckdb_name,
     spark_name,
     widest,
 )
-from pudi.statement.translate.signatures import Function, argument, constant_int, function, given
+from pudi.statement.translate.signatures import Function, Signature, argument, constant_int, function, given
 from pudi.statement.translate.values import Value, misfit, refused
 
 _NAN = "CAST('nan' AS DOUBLE)"
@@ -87,9 +95,9 @@ def _decimals(operator: str, left: Value, right: Value) -> Value:
     a, b = left.kind, right.kind
     whole, scale = max(a.precision - a.scale, b.precision - b.scale), max(a.scale, b.scale)
     if operator in {"+", "-"}:
-        kind = decimal(whole + scale + 1, scale)
+        kind = decimal_sum(a, b)
     elif operator == "*":
-        kind = decimal(a.precision + b.precision + 1, a.scale + b.scale)
+        kind = decimal_product(a, b)
     elif operator == "%":
         kind = decimal(min(a.precision - a.scale, b.precision - b.scale) + scale, scale)
     elif operator == "/":
@@ -237,11 +245,6 @@ def _extreme(name: str, args: Sequence[Value]) -> Value:
     return Value(f"{name}({', '.join(cast(each, kind).sql for each in args)})", kind)
 
 
-def _is_nan(name: str, args: Sequence[Value]) -> Value:
-    number = argument(name, args[0], "number")
-    return Value(f"coalesce(isnan({cast(number, DOUBLE).sql}), FALSE)", BOOLEAN)
-
-
 def _hexadecimal(name: str, args: Sequence[Value]) -> Value:
     value = args[0]
     return Value(f"hex({cast(value, LONG).sql if is_integer(value.kind) else value.sql})", TEXT)
@@ -267,20 +270,15 @@ def bitwise(operator: str, left: Value, right: Value) -> Value:
     return Value(f"xor({a}, {b})" if operator == "^" else f"({a} {operator} {b})", kind)
 
 
-def _of_positive(sql: str) -> Function:
-    return function(given("double", DOUBLE, f"CASE WHEN {{0}} <= 0 THEN NULL ELSE {sql} END"))
-
-
-def _logarithm(name: str, args: Sequence[Value]) -> Value:
-    base, number = (argument(name, each, "double").sql for each in args)
-    made = f"CASE WHEN {base} <= 0 OR {number} <= 0 THEN NULL ELSE ln({number}) / ln({base}) END"
-    return Value(made, DOUBLE)
+def _of_positive(called: str) -> Signature:
+    return given("double", DOUBLE, f"CASE WHEN {{0}} <= 0 THEN NULL ELSE {called}({{0}}) END")
 
 
 def _of_finite(called: str) -> Function:
     return function(given("double", DOUBLE, f"CASE WHEN isinf({{0}}) THEN {_NAN} ELSE {called}({{0}}) END"))
 
 
+_OF_BASE = "CASE WHEN {0} <= 0 OR {1} <= 0 THEN NULL ELSE ln({1}) / ln({0}) END"
 _SIGN = f"CASE WHEN isnan({{0}}) THEN {_NAN} WHEN {{0}} > 0 THEN 1e0 WHEN {{0}} < 0 THEN -1e0 ELSE {{0}} END"
 _ROUND = function(of_1=_rounded, of_2=_rounded)
 
@@ -296,10 +294,10 @@ NUMBERS: Mapping[str, Function] = {
     "sqrt": function(given("double", DOUBLE, f"CASE WHEN {{0}} < 0 THEN {_NAN} ELSE sqrt({{0}}) END")),
     "cbrt": function(given("double", DOUBLE, "cbrt({0})")),
     "exp": function(given("double", DOUBLE, "exp({0})")),
-    "ln": _of_positive("ln({0})"),
-    "log": function(given("double", DOUBLE, "CASE WHEN {0} <= 0 THEN NULL ELSE ln({0}) END"), of_2=_logarithm),
-    "log10": _of_positive("log10({0})"),
-    "log2": _of_positive("log2({0})"),
+    "ln": function(_of_positive("ln")),
+    "log": function(_of_positive("ln"), given("double double", DOUBLE, _OF_BASE)),
+    "log10": function(_of_positive("log10")),
+    "log2": function(_of_positive("log2")),
     "pow": function(given("double double", DOUBLE, "pow({0}, {1})")),
     "power": function(given("double double", DOUBLE, "pow({0}, {1})")),
     "sign": function(given("double", DOUBLE, _SIGN)),
@@ -317,7 +315,7 @@ NUMBERS: Mapping[str, Function] = {
     "least": function(of_any=_extreme),
     "pmod": function(of_2=_positive_modulo),
     "mod": _operator("%"),
-    "isnan": function(of_1=_is_nan),
+    "isnan": function(given("double", BOOLEAN, "coalesce(isnan({0}), FALSE)")),
     "nanvl": function(given("double double", DOUBLE, "CASE WHEN isnan({0}) THEN {1} ELSE {0} END")),
     "hex": function(of_1=_hexadecimal),
     "bit_count": function(of_1=_bits),

@@ -225,19 +225,13 @@ class Queries:
 
     def _lateral(self, node: _Node, scope: Scope) -> exp.Join:
         """LATERAL VIEW explode(array): the rows of the query, once for each element."""
-        call = node.this
-        is_explode = (
-            isinstance(call, exp.Anonymous) and str(call.this).lower() == "explode" and len(call.expressions) == 1
-        )
-        if not is_explode or node.args.get("outer"):
+        found = None if node.args.get("outer") else _exploded(node.this, Expressions(scope, self))
+        if found is None:
             raise refused(node.sql("spark").strip(), "write LATERAL VIEW explode(array)")
-        found = Expressions(scope, self).value(call.expressions[0])
-        if not pa.types.is_list(found.kind):
-            raise refused(f"explode of {kinds.spark_name(found.kind)}")
         names = [each.name for each in node.args["alias"].args.get("columns") or ()] or ["col"]
         view = node.args["alias"].name or "_view"
-        scope.sources.append(Source(view, [(names[0], found.kind.value_type)]))
-        made = f"UNNEST({found.sql}) AS {quoted(view)}({quoted(names[0])})"
+        scope.sources.append(Source(view, [(names[0], found.kind)]))
+        made = f"{found.sql} AS {quoted(view)}({quoted(names[0])})"
         return exp.Join(this=exp.Var(this=made), kind="CROSS")
 
     def _projections(self, node: _Node, scope: Scope, expressions: Expressions) -> Columns:
@@ -398,15 +392,20 @@ def _star(node: _Node, scope: Scope) -> list[tuple[str, Value]] | None:
 
 def _projection(node: _Node, expressions: Expressions) -> tuple[str, Value]:
     inner = node.this if isinstance(node, exp.Alias) else node
-    if isinstance(inner, exp.Anonymous) and str(inner.this).lower() == "explode" and len(inner.expressions) == 1:
-        found = expressions.value(inner.expressions[0])
-        if not pa.types.is_list(found.kind):
-            raise refused(f"explode of {kinds.spark_name(found.kind)}")
-        return node.alias or "col", Value(f"UNNEST({found.sql})", found.kind.value_type)
-    if isinstance(node, exp.Alias):
-        return node.alias, expressions.value(inner)
-    name = _name(node)
-    return name, expressions.value(node)
+    elements = _exploded(inner, expressions)
+    if elements is not None:
+        return node.alias or "col", elements
+    return node.alias if isinstance(node, exp.Alias) else _name(node), expressions.value(inner)
+
+
+def _exploded(node: _Node, expressions: Expressions) -> Value | None:
+    """The elements that `explode(array)` makes rows of; None for anything else."""
+    if not (isinstance(node, exp.Anonymous) and str(node.this).lower() == "explode" and len(node.expressions) == 1):
+        return None
+    found = expressions.value(node.expressions[0])
+    if not pa.types.is_list(found.kind):
+        raise refused(f"explode of {kinds.spark_name(found.kind)}")
+    return Value(f"UNNEST({found.sql})", found.kind.value_type)
 
 
 def _name(node: _Node) -> str:

@@ -59,7 +59,7 @@ def _check(pattern: str, escape: str) -> None:
             )
 
 
-def java_regex(pattern: Value, what: str, group: int = 0) -> str:
+def _java_regex(pattern: Value, what: str, group: int = 0) -> str:
     """Return DuckDB's form of a constant regular expression of Java's.
 
     Args:
@@ -79,7 +79,7 @@ def java_regex(pattern: Value, what: str, group: int = 0) -> str:
     return translated
 
 
-def matches_nothing(pattern: Value) -> bool:
+def _matches_nothing(pattern: Value) -> bool:
     """Return whether a constant pattern matches an empty text, where engines replace and split differently."""
     try:
         return re.search(str(pattern.literal), "") is not None
@@ -88,7 +88,7 @@ def matches_nothing(pattern: Value) -> bool:
 
 
 class _Regex:
-    """Reads a pattern from left to right.
+    """Reads a pattern from left to right, and counts its groups.
 
     Args:
         pattern: the pattern.
@@ -96,12 +96,7 @@ class _Regex:
     """
 
     def __init__(self, pattern: str, what: str) -> None:
-        self._pattern, self._what, self._at, self._groups = pattern, what, 0, 0
-
-    @property
-    def groups(self) -> int:
-        """The number of groups, once the pattern has been translated."""
-        return self._groups
+        self._pattern, self._what, self._at, self.groups = pattern, what, 0, 0
 
     def translated(self) -> str:
         """Return the pattern for RE2."""
@@ -136,7 +131,7 @@ class _Regex:
             if self._pattern[self._at : self._at + 2] != "?:":
                 raise self._refused(f"({self._pattern[self._at : self._at + 2]}")
             return character
-        self._groups += character == "("
+        self.groups += character == "("
         if character in "*+?}" and self._peek() == "+":
             raise self._refused(f"{character}+")
         if character == "{" and not re.match(r"\d{1,3}(,\d{0,3})?\}", self._pattern[self._at :]):
@@ -170,38 +165,33 @@ class _Regex:
             found.append(self._escaped(inside=True) if character == "\\" else character)
 
 
-def rlike(value: Value, pattern: Value) -> Value:
+def rlike(name: str, args: Sequence[Value]) -> Value:
     """Translate RLIKE."""
-    return Value(f"regexp_matches({value.sql}, {text(java_regex(pattern, 'RLIKE'))})", BOOLEAN)
+    value, translated = argument(name, args[0], "text"), _java_regex(args[1], "RLIKE")
+    return Value(f"regexp_matches({value.sql}, {text(translated)})", BOOLEAN)
 
 
-def regexp_extract(value: Value, pattern: Value, group: Value) -> Value:
+def _extracted(name: str, args: Sequence[Value]) -> Value:
     """Translate regexp_extract: an empty text where nothing matches."""
-    if not isinstance(group.literal, int) or group.literal < 0:
+    value, group = argument(name, args[0], "text"), args[2].literal if len(args) > 2 else 1
+    if not isinstance(group, int) or group < 0:
         raise refused("regexp_extract of a group that is no constant")
-    translated = java_regex(pattern, "regexp_extract", group.literal)
+    translated = _java_regex(args[1], "regexp_extract", group)
     if "\\z" in translated:
         raise refused("$ in the pattern of regexp_extract", _ADVICE)
-    return Value(f"regexp_extract({value.sql}, {text(translated)}, {group.literal})", TEXT)
+    return Value(f"regexp_extract({value.sql}, {text(translated)}, {group})", TEXT)
 
 
-def regexp_replace(value: Value, pattern: Value, new: Value) -> Value:
+def _substituted(name: str, args: Sequence[Value]) -> Value:
     """Translate regexp_replace of all matches; `$1` is a group."""
-    translated = java_regex(pattern, "regexp_replace")
-    if "\\z" in translated or matches_nothing(pattern):
+    value, pattern, new = argument(name, args[0], "text"), args[1], args[2]
+    translated = _java_regex(pattern, "regexp_replace")
+    if "\\z" in translated or _matches_nothing(pattern):
         raise refused("regexp_replace with $, or with a pattern that matches an empty text", _ADVICE)
     if not isinstance(new.literal, str) or re.search(r"\\|\$(?!\d(?!\d))", new.literal):
         raise refused("regexp_replace by a text that is no constant, or has \\ or a $ that is no group of one digit")
     by = re.sub(r"\$(\d)", r"\\\1", new.literal)
     return Value(f"regexp_replace({value.sql}, {text(translated)}, {text(by)}, 'g')", TEXT)
-
-
-def split(value: Value, pattern: Value) -> str:
-    """Return the parts of a text between matches of a pattern."""
-    translated = java_regex(pattern, "split")
-    if "\\z" in translated or matches_nothing(pattern):
-        raise refused("split by $, or by a pattern that matches an empty text", _ADVICE)
-    return f"string_split_regex({value.sql}, {text(translated)})"
 
 
 _LONGER = (
@@ -294,28 +284,14 @@ def _concat_ws(name: str, args: Sequence[Value]) -> Value:
 
 
 def _trim(called: str) -> Function:
-    def rule(name: str, args: Sequence[Value]) -> Value:
-        sql = argument(name, args[0], "text").sql
-        characters = argument(name, args[1], "text").sql if len(args) > 1 else "' '"
-        return Value(f"{called}({sql}, {characters})", TEXT)
-
-    def turned(name: str, args: Sequence[Value]) -> Value:
-        return rule(name, args[::-1])
-
-    return function(of_1=rule, of_2=turned)
+    """The function of a text, or of the characters that it loses and a text."""
+    return function(given("text", TEXT, called + "({0}, ' ')"), given("text text", TEXT, called + "({1}, {0})"))
 
 
 def trim(value: Value, characters: Value | None, side: str) -> Value:
     """Translate `TRIM(BOTH 'ab' FROM text)`."""
     called = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side.upper(), "trim")
-    args = [value] if characters is None else [value, characters]
-    sql = [argument("trim", each, "text").sql for each in args]
-    return Value(f"{called}({sql[0]}, {sql[1] if len(sql) > 1 else text(' ')})", TEXT)
-
-
-def _between(name: str, args: Sequence[Value]) -> Value:
-    """BTRIM."""
-    return trim(args[0], args[1] if len(args) > 1 else None, "BOTH")
+    return TEXTS[called]("trim", [value] if characters is None else [characters, value])
 
 
 def _padded(name: str, args: Sequence[Value]) -> Value:
@@ -328,22 +304,15 @@ def _padded(name: str, args: Sequence[Value]) -> Value:
     )
 
 
-def _side(name: str, args: Sequence[Value]) -> Value:
-    sql, size = argument(name, args[0], "text").sql, argument(name, args[1], "int").sql
-    return Value(f"{name}({sql}, {at_least(size, '0')})", TEXT)
+def _side(called: str) -> Function:
+    return function(given("text int", TEXT, f"{called}({{0}}, {at_least('{1}', '0')})"))
 
 
-def _located(name: str, args: Sequence[Value]) -> Value:
-    part, sql = (argument(name, each, "text").sql for each in args[:2])
-    if len(args) == 2:
-        return Value(f"CAST(strpos({sql}, {part}) AS INTEGER)", INT)
-    start = argument(name, args[2], "int").sql
-    found = f"strpos(substring({sql}, {start}), {part})"
-    return Value(
-        f"CAST(CASE WHEN {start} IS NULL THEN 0 WHEN {sql} IS NULL OR {part} IS NULL THEN NULL WHEN {start} < 1 THEN 0 "
-        f"WHEN {part} = '' THEN 1 WHEN {found} = 0 THEN 0 ELSE {found} + {start} - 1 END AS INTEGER)",
-        INT,
-    )
+_FOUND = "strpos(substring({1}, {2}), {0})"
+_LOCATED_FROM = (
+    "CAST(CASE WHEN {2} IS NULL THEN 0 WHEN {1} IS NULL OR {0} IS NULL THEN NULL WHEN {2} < 1 THEN 0 "
+    f"WHEN {{0}} = '' THEN 1 WHEN {_FOUND} = 0 THEN 0 ELSE {_FOUND} + {{2}} - 1 END AS INTEGER)"
+)
 
 
 def _reversed(name: str, args: Sequence[Value]) -> Value:
@@ -358,7 +327,10 @@ def _reversed(name: str, args: Sequence[Value]) -> Value:
 def _split(name: str, args: Sequence[Value]) -> Value:
     if len(args) > 2 and constant_int(name, args[2]) > 0:
         raise refused("split with a limit")
-    return Value(split(argument(name, args[0], "text"), args[1]), pa.list_(TEXT))
+    value, translated = argument(name, args[0], "text"), _java_regex(args[1], "split")
+    if "\\z" in translated or _matches_nothing(args[1]):
+        raise refused("split by $, or by a pattern that matches an empty text", _ADVICE)
+    return Value(f"string_split_regex({value.sql}, {text(translated)})", pa.list_(TEXT))
 
 
 def _split_part(name: str, args: Sequence[Value]) -> Value:
@@ -392,27 +364,16 @@ def _hash(called: str) -> Function:
     return function(of_1=lambda name, args: Value(f"{called}({_hashed(name, args[0])})", TEXT))
 
 
-def _pattern(rule: str) -> Rule:
-    def made(name: str, args: Sequence[Value]) -> Value:
-        value = argument(name, args[0], "text")
-        if rule == "extract":
-            group = args[2] if len(args) > 2 else Value("1", INT, 1)
-            return regexp_extract(value, args[1], group)
-        if rule == "replace":
-            return regexp_replace(value, args[1], args[2])
-        return rlike(value, args[1])
-
-    return made
-
-
 def _predicate(called: str) -> Function:
     return function(given("text text", BOOLEAN, called + "({0}, {1})"))
 
 
 _LENGTH = function(of_1=_length)
 _SUBSTRING = function(of_2=substring, of_3=substring)
-_LOCATE = function(of_2=_located, of_3=_located)
-_MATCHES = function(of_2=_pattern("matches"))
+_LOCATE = function(
+    given("text text", INT, "CAST(strpos({1}, {0}) AS INTEGER)"), given("text text int", INT, _LOCATED_FROM)
+)
+_MATCHES = function(of_2=rlike)
 _CHARACTER = function(given("long", TEXT, "CASE WHEN {0} < 0 THEN '' ELSE chr(CAST({0} % 256 AS INTEGER)) END"))
 
 TEXTS: Mapping[str, Function] = {
@@ -429,14 +390,14 @@ TEXTS: Mapping[str, Function] = {
     "bit_length": function(of_1=_bytes(8)),
     "substring": _SUBSTRING,
     "substr": _SUBSTRING,
-    "left": function(of_2=_side),
-    "right": function(of_2=_side),
+    "left": _side("left"),
+    "right": _side("right"),
     "concat": function(of_any=_concat),
     "concat_ws": function(of_any=_concat_ws),
     "trim": _trim("trim"),
     "ltrim": _trim("ltrim"),
     "rtrim": _trim("rtrim"),
-    "btrim": function(of_1=_between, of_2=_between),
+    "btrim": function(given("text", TEXT, "trim({0}, ' ')"), given("text text", TEXT, "trim({0}, {1})")),
     "lpad": function(of_2=_padded, of_3=_padded),
     "rpad": function(of_2=_padded, of_3=_padded),
     "instr": function(given("text text", INT, "CAST(strpos({0}, {1}) AS INTEGER)")),
@@ -465,7 +426,7 @@ TEXTS: Mapping[str, Function] = {
     "regexp": _MATCHES,
     "regexp_like": _MATCHES,
     "rlike": _MATCHES,
-    "regexp_extract": function(of_2=_pattern("extract"), of_3=_pattern("extract")),
-    "regexp_replace": function(of_3=_pattern("replace")),
+    "regexp_extract": function(of_2=_extracted, of_3=_extracted),
+    "regexp_replace": function(of_3=_substituted),
 }
 """Functions of texts by name."""

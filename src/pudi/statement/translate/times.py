@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from pudi.expr.sqltypes import is_integer
-from pudi.statement.translate.casts import beyond, cast, floor_divided, moment
+from pudi.statement.translate.casts import at_utc, beyond, cast, floor_divided, moment
 from pudi.statement.translate.kinds import DATE, DOUBLE, INT, INTERVAL, LOCAL_TIME, LONG, NULL, TEXT, TIME
-from pudi.statement.translate.signatures import Function, Rule, argument, constant_text, function, given
+from pudi.statement.translate.signatures import Function, Rule, Signature, argument, constant_text, function, given
 from pudi.statement.translate.values import Value, fails, guarded, misfit, refused, text
 
 _DAYS = {"MONTH": "months", "YEAR": "years", "WEEK": "weeks", "DAY": "days", "QUARTER": "quarters"}
@@ -49,15 +49,6 @@ _PIECES = re.compile(r"(?P<field>([A-Za-z])\2*)|'(?P<quoted>(?:[^']|'')*)'|(?P<o
 _WEEKDAYS = ("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY")
 
 
-def local(sql: str) -> str:
-    """Return a point in time as a clock in UTC shows it."""
-    return f"({sql} AT TIME ZONE 'UTC')"
-
-
-def _zoned(sql: str) -> str:
-    return f"({sql} AT TIME ZONE 'UTC')"
-
-
 def extract(field: str, value: Value) -> Value:
     """Translate EXTRACT.
 
@@ -68,7 +59,7 @@ def extract(field: str, value: Value) -> Value:
     if name in _FIELDS:
         return Value(f"CAST({_FIELDS[name].format(argument('extract', value, 'date').sql)} AS INTEGER)", INT)
     if name in _CLOCK_FIELDS:
-        return _clock(_CLOCK_FIELDS[name])("extract", [value])
+        return _of_clock(_CLOCK_FIELDS[name])("extract", [value])
     if name in {"SECOND", "SECONDS", "SEC", "S"}:
         micros = f"epoch_us({argument('extract', value, 'time').sql})"
         rest = f"CAST((({micros} % 60000000) + 60000000) % 60000000 AS DECIMAL(8, 0))"
@@ -80,11 +71,8 @@ def _part(name: str, args: Sequence[Value]) -> Value:
     return extract(constant_text(name, args[0]), args[1])
 
 
-def _clock(field: str) -> Rule:
-    def rule(name: str, args: Sequence[Value]) -> Value:
-        return Value(f"CAST({field}({local(argument(name, args[0], 'time').sql)}) AS INTEGER)", INT)
-
-    return rule
+def _of_clock(field: str) -> Signature:
+    return given("time", INT, f"CAST({field}({at_utc('{0}')}) AS INTEGER)")
 
 
 def plus(value: Value, interval: Value, sign: str) -> Value:
@@ -107,12 +95,12 @@ def plus(value: Value, interval: Value, sign: str) -> Value:
             if kind == DATE
             else misfit(sign, kind)
         )
-    at = local(value.sql) if kind == TIME else value.sql
+    at = at_utc(value.sql) if kind == TIME else value.sql
     if unit in _DAYS:
         moved = f"({at} + to_{_DAYS[unit]}(CAST({number} AS INTEGER)))"
     else:
         moved = f"({at} + to_microseconds(CAST({number * _MICROS[unit]} AS BIGINT)))"
-    return Value(_zoned(moved) if kind == TIME else moved, kind)
+    return Value(at_utc(moved) if kind == TIME else moved, kind)
 
 
 def interval(number: str, unit: str) -> Value:
@@ -142,19 +130,14 @@ def days(day: Value, number: Value, sign: str) -> Value:
     return _days_added(sign)(sign, [day, number])
 
 
-def _months_added(name: str, args: Sequence[Value]) -> Value:
-    day, number = argument(name, args[0], "date").sql, argument(name, args[1], "int").sql
-    return Value(f"CAST({day} + to_months({number}) AS DATE)", DATE)
-
-
 def added(unit: str, number: Value, value: Value) -> Value:
     """Translate `timestampadd(MONTH, 1, t)` and `dateadd` with a unit."""
-    at, count = local(argument("timestampadd", value, "time").sql), argument("timestampadd", number, "int").sql
+    at, count = at_utc(argument("timestampadd", value, "time").sql), argument("timestampadd", number, "int").sql
     name = unit.upper()
     if name in _DAYS:
-        return Value(_zoned(f"({at} + to_{_DAYS[name]}({count}))"), TIME)
+        return Value(at_utc(f"({at} + to_{_DAYS[name]}({count}))"), TIME)
     if name in _MICROS:
-        return Value(_zoned(f"({at} + to_microseconds(CAST({count} AS BIGINT) * {_MICROS[name]}))"), TIME)
+        return Value(at_utc(f"({at} + to_microseconds(CAST({count} AS BIGINT) * {_MICROS[name]}))"), TIME)
     raise refused(f"timestampadd of {unit}")
 
 
@@ -168,16 +151,11 @@ def between(unit: str, start: Value, end: Value) -> Value:
     return Value(f"((epoch_us({b}) - epoch_us({a})) // {micros})", LONG)
 
 
-def _difference(name: str, args: Sequence[Value]) -> Value:
-    a, b = (argument(name, each, "date").sql for each in args)
-    return Value(f"CAST({a} - {b} AS INTEGER)", INT)
-
-
 def _months_between(name: str, args: Sequence[Value]) -> Value:
     rounds = len(args) < 3 or args[2].literal is True
     if len(args) > 2 and not isinstance(args[2].literal, bool):
         raise refused("months_between with a third argument that is no constant")
-    a, b = (local(argument(name, each, "time").sql) for each in args[:2])
+    a, b = (at_utc(argument(name, each, "time").sql) for each in args[:2])
     months = f"((year({a}) - year({b})) * 12 + month({a}) - month({b}))"
     seconds = " - ".join(f"(day({x}) * 86400 + hour({x}) * 3600 + minute({x}) * 60 + second({x}))" for x in (a, b))
     last = " AND ".join(f"day({x}) = day(last_day(CAST({x} AS DATE)))" for x in (a, b))
@@ -203,8 +181,8 @@ def _truncated(name: str, args: Sequence[Value]) -> Value:
 
 def _truncated_time(name: str, args: Sequence[Value]) -> Value:
     unit = _TRUNCATED_TIMES.get(constant_text(name, args[0]).upper())
-    at = local(argument(name, args[1], "time").sql)
-    return Value("CAST(NULL AS TIMESTAMPTZ)" if unit is None else _zoned(f"date_trunc('{unit}', {at})"), TIME)
+    at = at_utc(argument(name, args[1], "time").sql)
+    return Value("CAST(NULL AS TIMESTAMPTZ)" if unit is None else at_utc(f"date_trunc('{unit}', {at})"), TIME)
 
 
 def _pieces(name: str, pattern: str) -> list[tuple[str, bool]]:
@@ -239,7 +217,7 @@ def formatted(name: str, at: str, pattern: str) -> str:
 
 
 def _date_format(name: str, args: Sequence[Value]) -> Value:
-    at = local(argument(name, args[0], "time").sql)
+    at = at_utc(argument(name, args[0], "time").sql)
     return Value(formatted(name, at, constant_text(name, args[1])), TEXT)
 
 
@@ -298,29 +276,24 @@ def _of_epoch(unit: int) -> Function:
 
 
 def _epoch(unit: int) -> Function:
-    def rule(name: str, args: Sequence[Value]) -> Value:
-        micros = f"epoch_us({argument(name, args[0], 'time').sql})"
-        return Value(micros if unit == 1 else floor_divided(micros, unit), LONG)
-
-    return function(of_1=rule)
+    return function(given("time", LONG, floor_divided("epoch_us({0})", unit)))
 
 
-def _make_date(name: str, args: Sequence[Value]) -> Value:
-    year, month, day = (argument(name, each, "int").sql for each in args)
-    made = f"TRY_CAST(lpad(CAST({year} AS VARCHAR), 4, '0') || '-' || {month} || '-' || {day} AS DATE)"
-    valid = f"CASE WHEN {month} BETWEEN 1 AND 12 AND {day} BETWEEN 1 AND 31 THEN {made} END"
-    return Value(guarded(valid, f"{year} NOT BETWEEN 1 AND 9999", "make_date of years before 1 or after 9999"), DATE)
-
-
-_TODAY = function(given("", DATE, f"CAST({local('now()')} AS DATE)"))
+_DATE_OF_PARTS = guarded(
+    "CASE WHEN {1} BETWEEN 1 AND 12 AND {2} BETWEEN 1 AND 31 "
+    "THEN TRY_CAST(lpad(CAST({0} AS VARCHAR), 4, '0') || '-' || {1} || '-' || {2} AS DATE) END",
+    "{0} NOT BETWEEN 1 AND 9999",
+    "make_date of years before 1 or after 9999",
+)
+_TODAY = function(given("", DATE, f"CAST({at_utc('now()')} AS DATE)"))
 _NOW = function(given("", TIME, "now()"))
 _TO_UNIX = function(of_0=_seconds, of_1=_seconds)
-_DIFFERENCE = function(of_2=_difference)
+_DIFFERENCE = function(given("date date", INT, "CAST({0} - {1} AS INTEGER)"))
 _ADDED, _TAKEN = function(of_2=_days_added("+")), function(of_2=_days_added("-"))
 
 TIMES: Mapping[str, Function] = {
     **{name: function(given("date", INT, f"CAST({sql} AS INTEGER)")) for name, sql in _OF_DAYS.items()},
-    **{name: function(of_1=_clock(name)) for name in ("hour", "minute", "second")},
+    **{name: function(_of_clock(name)) for name in ("hour", "minute", "second")},
     "date_part": function(of_2=_part),
     "datepart": function(of_2=_part),
     "date_add": _ADDED,
@@ -328,7 +301,7 @@ TIMES: Mapping[str, Function] = {
     "date_sub": _TAKEN,
     "datediff": _DIFFERENCE,
     "date_diff": _DIFFERENCE,
-    "add_months": function(of_2=_months_added),
+    "add_months": function(given("date int", DATE, "CAST({0} + to_months({1}) AS DATE)")),
     "months_between": function(of_2=_months_between, of_3=_months_between),
     "last_day": function(given("date", DATE, "last_day({0})")),
     "next_day": function(of_2=_next_day),
@@ -343,12 +316,12 @@ TIMES: Mapping[str, Function] = {
     "unix_date": function(given("date", INT, "CAST({0} - DATE '1970-01-01' AS INTEGER)")),
     "unix_seconds": _epoch(1_000_000),
     "unix_millis": _epoch(1000),
-    "unix_micros": _epoch(1),
+    "unix_micros": function(given("time", LONG, "epoch_us({0})")),
     "timestamp_seconds": _of_epoch(1_000_000),
     "timestamp_millis": _of_epoch(1000),
     "timestamp_micros": _of_epoch(1),
     "date_from_unix_date": function(given("int", DATE, "CAST(DATE '1970-01-01' + {0} AS DATE)")),
-    "make_date": function(of_3=_make_date),
+    "make_date": function(given("int int int", DATE, _DATE_OF_PARTS)),
     "current_date": _TODAY,
     "curdate": _TODAY,
     "current_timestamp": _NOW,
