@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.merge import MergeMode, MergeRule, mergers
+from pudi.config import MergeMode
+from pudi.merge import MergeRule, mergers
 from pudi.testing import MergerTests
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "keep_highest_bid.py"

@@ -192,7 +192,7 @@ def _facts(found: TableDescription) -> Iterator[tuple[str, str]]:
     said = found.version >= SAYS_ITS_KEYS
     yield "record key", f"{_listed(found.record_key) or ('generated' if said else 'not said')} ({found.key_generator})"
     yield "partitioned by", _listed(found.partition_fields) or ("nothing" if said else "not said")
-    merged = f" ({found.merge_mode})" if found.merge_mode else ""
+    merged = f" ({found.merge_mode})"
     yield "ordering", (_listed(found.ordering_fields) or "none, the later commit wins") + merged
     yield "columns", _listed([f"{each.name} {each.type}" for each in found.columns], _COLUMNS)
     indexes = [each.name if each.state == "ready" else f"{each.name} ({each.state})" for each in found.indexes]

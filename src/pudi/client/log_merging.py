@@ -8,7 +8,7 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.config import merge_semantics
 from pudi.filegroup import CommittedLogs, LogScope
 from pudi.format.delete_encode import can_order_deletes
-from pudi.merge import MergeMode, merge_rule
+from pudi.merge import merge_rule
 from pudi.plan import Merging, Operation
 from pudi.schema import field_at
 
@@ -56,8 +56,7 @@ def merging_of_deletes(snapshot: TableSnapshot, operation: Operation) -> Merging
     """
     meta = snapshot.meta
     merges = merge_semantics(meta.config)
-    ordered = merges.mode == MergeMode.EVENT_TIME.value and merges.ordering_fields
-    if operation is not Operation.DELETE or not meta.merges_on_read or not ordered:
+    if operation is not Operation.DELETE or not meta.merges_on_read or not merges.compares:
         return None
     schema = snapshot.schema.columns
     fields = [(name, field_at(schema, name)) for name in merges.ordering_fields]

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.config import IndexOptions, WriteOptions, merge_semantics
+from pudi.config import IndexOptions, MergeMode, WriteOptions, merge_semantics
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import ORC_CODECS, FileOptions, HFileOptions, OrcOptions, ParquetOptions, closed_groups
 from pudi.format import BloomOptions
 from pudi.format.cdc import LoggingMode, change_record_schema
 from pudi.format.hfile_rows import KEY_FIELD
 from pudi.format.metadata_partitions import BLOOM_FILTERS
-from pudi.merge import MergeMode, MergeRule, merge_rule
+from pudi.merge import MergeRule, merge_rule
 from pudi.plan import LogOptions, Operation
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.write import Sizing, average_record_bytes
@@ -187,7 +187,7 @@ def event_time_column(meta: MetaClient, options: WriteOptions, columns: pa.Schem
     name = options.event_time_field
     if not options.tracks_event_time or name is None:
         return None
-    if merge_semantics(meta.config).mode != MergeMode.EVENT_TIME.value:
+    if merge_semantics(meta.config).mode is not MergeMode.EVENT_TIME:
         return None
     if name not in columns.names or not is_event_time(columns.field(name).type):
         found = f"it is of type {columns.field(name).type}" if name in columns.names else "there is no such column"

@@ -40,7 +40,7 @@ from pudi.config.retention_options import ArchiveOptions, CleanOptions, CleanPol
 from pudi.config.sql_options import SqlOptions
 from pudi.config.sync_options import PolarisOptions, SyncOptions
 from pudi.config.table_config import MergeSemantics, TableConfig, merge_semantics
-from pudi.config.table_options import OtherTableOptions, TimebasedOptions
+from pudi.config.table_options import MergeMode, OtherTableOptions, PartialUpdate, TimebasedOptions
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "LayoutStrategy",
     "LockSettings",
     "MergeMemory",
+    "MergeMode",
     "MergeSemantics",
     "MetadataOptions",
     "MetricsOptions",
@@ -69,6 +70,7 @@ __all__ = [
     "Options",
     "OptionsView",
     "OtherTableOptions",
+    "PartialUpdate",
     "PartitionFilter",
     "PolarisOptions",
     "ReadOptions",

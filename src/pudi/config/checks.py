@@ -21,6 +21,7 @@ from pudi.config.table_options import (
     OLD_VERSIONS,
     TABLE_VERSIONS,
     WRITABLE_KEY_GENERATORS,
+    MergeMode,
     OtherTableOptions,
     TimebasedOptions,
     layout_of_version,
@@ -403,7 +404,7 @@ def _normalised(key: str, value: Value) -> str:
         return str(value) if known is None else f"{known.mode} {known.partial_update}"
     if key == TableConfig.merge_strategy_id.key:
         mode = merging.mode_of_strategy(str(value))
-        return str(value).lower() if mode == merging.CUSTOM else mode
+        return str(value).lower() if mode is MergeMode.CUSTOM else mode.value
     if key == TableConfig.partition_by.key:
         return ",".join(name.split(":", 1)[0] for name in names_in(str(value)))
     if key in {TableConfig.record_key.key, TableConfig.ordering.key}:
@@ -414,7 +415,7 @@ def _normalised(key: str, value: Value) -> str:
 def _persisted(config: TableConfig, key: str) -> str | None:
     """Return the table's own value of `key`, normalised; None if the table has none or options can't contradict it."""
     merges = merge_semantics(config)
-    custom = config.merge_mode == merging.CUSTOM and config.merge_strategy_id is not None
+    custom = config.merge_mode is MergeMode.CUSTOM and config.merge_strategy_id is not None
     by_payload = merges.payload_class or f"{merges.mode} {merges.partial_update}"
     derived = {
         TableConfig.record_key.key: ",".join(config.record_key_fields),
@@ -422,8 +423,8 @@ def _persisted(config: TableConfig, key: str) -> str | None:
         TableConfig.ordering.key: ",".join(config.ordering_fields),
         TableConfig.key_generator.key: config.key_generator_type.removesuffix("_AVRO"),
         TableConfig.key_generator_class.key: config.key_generator_type.removesuffix("_AVRO"),
-        TableConfig.record_merge_mode.key: config.merge_mode,
-        TableConfig.merge_strategy_id.key: str(config.merge_strategy_id).lower() if custom else config.merge_mode,
+        TableConfig.record_merge_mode.key: config.merge_mode.value,
+        TableConfig.merge_strategy_id.key: str(config.merge_strategy_id).lower() if custom else config.merge_mode.value,
         TableConfig.compaction_payload_class.key: by_payload,
         TableConfig.legacy_payload_class.key: by_payload,
         TableConfig.unavailable_value.key: config.merge_properties.get(merging.UNAVAILABLE),

@@ -6,21 +6,19 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pudi.config.table_options import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, OtherTableOptions, TableOptions
+from pudi.config.table_options import MergeMode, OtherTableOptions, PartialUpdate, TableOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
-CUSTOM = "CUSTOM"
 UNAVAILABLE = TableOptions.unavailable_value.key
 """The merge property that holds FILL_UNAVAILABLE's marker."""
-IGNORE_DEFAULTS, FILL_UNAVAILABLE = "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"
 
 _MODELS = "org.apache.hudi.common.model."
 _DEFAULT = f"{_MODELS}DefaultHoodieRecordPayload"
 PAYLOAD_BASED = "00000000-0000-0000-0000-000000000000"
 """Strategy id of tables that merge by a payload class (HoodieRecordMerger.PAYLOAD_BASED_MERGE_STRATEGY_UUID)."""
 _STRATEGY_MODES = {
-    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
-    "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": MergeMode.EVENT_TIME,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME,
 }
 _OWN_STRATEGIES = {*_STRATEGY_MODES, PAYLOAD_BASED, "1897ef5f-18bc-4557-939c-9d6a8afd1519"}
 
@@ -40,8 +38,8 @@ class Payload:
         older_deletes_win: below version 9, whether deletes win regardless of their ordering value.
     """
 
-    mode: str
-    partial_update: str | None = None
+    mode: MergeMode
+    partial_update: PartialUpdate | None = None
     delete_marker: tuple[str, str] | None = None
     ordering: tuple[str, ...] = ()
     older_ordering: tuple[str, ...] = ()
@@ -51,7 +49,7 @@ class Payload:
 
     def properties(self) -> dict[str, str]:
         """The settings that version 9 stores instead, besides the mode."""
-        made = {} if self.partial_update is None else {TableOptions.partial_update_mode.key: self.partial_update}
+        made = {} if self.partial_update is None else {TableOptions.partial_update_mode.key: self.partial_update.value}
         if self.delete_marker is not None:
             column, marker = self.delete_marker
             made |= {OtherTableOptions.delete_field.key: column, OtherTableOptions.delete_marker.key: marker}
@@ -66,24 +64,26 @@ _CHANGES = ("_change_operation_type", "d")
 BINLOG_ORDER = ("_event_seq",)
 """Ordering field of MySqlDebeziumAvroPayload below version 9: texts `file.position`."""
 _PAYLOADS = {
-    _DEFAULT: Payload(EVENT_TIME_ORDERING),
-    f"{_MODELS}EventTimeAvroPayload": Payload(EVENT_TIME_ORDERING),
-    f"{_MODELS}OverwriteWithLatestAvroPayload": Payload(COMMIT_TIME_ORDERING),
+    _DEFAULT: Payload(MergeMode.EVENT_TIME),
+    f"{_MODELS}EventTimeAvroPayload": Payload(MergeMode.EVENT_TIME),
+    f"{_MODELS}OverwriteWithLatestAvroPayload": Payload(MergeMode.COMMIT_TIME),
     f"{_MODELS}OverwriteNonDefaultsWithLatestAvroPayload": Payload(
-        COMMIT_TIME_ORDERING, IGNORE_DEFAULTS, batches_by_order=True
+        MergeMode.COMMIT_TIME, PartialUpdate.IGNORE_DEFAULTS, batches_by_order=True
     ),
-    f"{_MODELS}PartialUpdateAvroPayload": Payload(EVENT_TIME_ORDERING, IGNORE_DEFAULTS, older_deletes_win=True),
-    f"{_MODELS}AWSDmsAvroPayload": Payload(COMMIT_TIME_ORDERING, delete_marker=("Op", "D"), batches_by_order=True),
+    f"{_MODELS}PartialUpdateAvroPayload": Payload(
+        MergeMode.EVENT_TIME, PartialUpdate.IGNORE_DEFAULTS, older_deletes_win=True
+    ),
+    f"{_MODELS}AWSDmsAvroPayload": Payload(MergeMode.COMMIT_TIME, delete_marker=("Op", "D"), batches_by_order=True),
     f"{_MODELS}debezium.PostgresDebeziumAvroPayload": Payload(
-        EVENT_TIME_ORDERING,
-        FILL_UNAVAILABLE,
+        MergeMode.EVENT_TIME,
+        PartialUpdate.FILL_UNAVAILABLE,
         _CHANGES,
         ("_event_lsn",),
         ("_event_lsn",),
         "__debezium_unavailable_value",
     ),
     f"{_MODELS}debezium.MySqlDebeziumAvroPayload": Payload(
-        EVENT_TIME_ORDERING,
+        MergeMode.EVENT_TIME,
         delete_marker=_CHANGES,
         ordering=("_event_bin_file", "_event_pos"),
         older_ordering=BINLOG_ORDER,
@@ -135,9 +135,9 @@ def payload(name: str) -> Payload | None:
     return _PAYLOADS.get(name)
 
 
-def mode_of_payload(name: str) -> str:
+def mode_of_payload(name: str) -> MergeMode:
     """The merge mode of a payload class; CUSTOM for any but the plain ones (`inferRecordMergeModeFromPayloadClass`)."""
-    return _PLAIN.get(name, CUSTOM)
+    return _PLAIN.get(name, MergeMode.CUSTOM)
 
 
 def is_plain(name: str) -> bool:
@@ -145,10 +145,10 @@ def is_plain(name: str) -> bool:
     return name in _PLAIN
 
 
-def newest_mode_of_payload(name: str) -> str:
+def newest_mode_of_payload(name: str) -> MergeMode:
     """The merge mode that version 9 stores for a payload class; CUSTOM for one that it loads."""
     known = payload(name)
-    return CUSTOM if known is None else known.mode
+    return MergeMode.CUSTOM if known is None else known.mode
 
 
 def is_own_strategy(identifier: str) -> bool:
@@ -156,12 +156,12 @@ def is_own_strategy(identifier: str) -> bool:
     return identifier.lower() in _OWN_STRATEGIES
 
 
-def mode_of_strategy(identifier: str) -> str:
+def mode_of_strategy(identifier: str) -> MergeMode:
     """The merge mode of a strategy id; CUSTOM for an unknown one (`inferRecordMergeModeFromMergeStrategyId`)."""
-    return _STRATEGY_MODES.get(identifier.lower(), CUSTOM)
+    return _STRATEGY_MODES.get(identifier.lower(), MergeMode.CUSTOM)
 
 
-def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool, version: int) -> str:
+def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering: bool, version: int) -> MergeMode:
     """Return the merge mode of a table that names none: by strategy id, by payload class, or by ordering fields.
 
     Below version 8 the payload class comes first. Source: `HoodieTableConfig.inferMergingConfigsForPreV9Table`.
@@ -170,7 +170,7 @@ def inferred_mode(*, payload: str | None, strategy_id: str | None, has_ordering:
         return mode_of_payload(payload)
     if strategy_id:
         return mode_of_strategy(strategy_id)
-    return EVENT_TIME_ORDERING if has_ordering else COMMIT_TIME_ORDERING
+    return MergeMode.EVENT_TIME if has_ordering else MergeMode.COMMIT_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class RequestedMerging:
         strategy_id: the id of the merge strategy.
     """
 
-    mode: str | None
+    mode: MergeMode | None
     payload: str | None
     strategy_id: str | None
 
@@ -201,37 +201,37 @@ class RequestedMerging:
         self._check_known(version)
         mode = self._mode(bool(ordering), version)
         known = payload(self.payload) if self.payload else None
-        if self.payload and self.strategy_id and mode == CUSTOM and not is_own_strategy(self.strategy_id):
+        if self.payload and self.strategy_id and mode is MergeMode.CUSTOM and not is_own_strategy(self.strategy_id):
             raise InvalidArgumentError(
                 f"the options contradict each other: payload class {self.payload}, and strategy id {self.strategy_id} "
                 "of a merger; give one of them"
             )
         fields = self._ordering(ordering, known, version)
         effective = mode if known is None else known.mode
-        if effective == EVENT_TIME_ORDERING and not fields:
-            raise InvalidArgumentError("EVENT_TIME_ORDERING needs an ordering column: give ordering=…")
+        if effective.compares and not fields:
+            raise InvalidArgumentError(f"{effective} needs an ordering column: give ordering=…")
         if version >= 9:
             return self._newest(mode, known)
-        by_payload = mode == CUSTOM and bool(self.payload)
+        by_payload = mode is MergeMode.CUSTOM and bool(self.payload)
         stored = {
             TableOptions.compaction_payload_class.key: self.payload or payload_of_mode(mode),
             TableOptions.merge_strategy_id.key: PAYLOAD_BASED if by_payload else self._strategy(mode),
         }
-        return stored if version < 8 else {**stored, TableOptions.record_merge_mode.key: mode}
+        return stored if version < 8 else {**stored, TableOptions.record_merge_mode.key: mode.value}
 
-    def _newest(self, mode: str, known: Payload | None) -> dict[str, str]:
+    def _newest(self, mode: MergeMode, known: Payload | None) -> dict[str, str]:
         if known is not None:
             mode, stored = known.mode, {TableOptions.legacy_payload_class.key: str(self.payload), **known.properties()}
-        elif mode == CUSTOM and self.payload:
+        elif mode is MergeMode.CUSTOM and self.payload:
             stored = {
                 TableOptions.compaction_payload_class.key: self.payload,
                 TableOptions.merge_strategy_id.key: PAYLOAD_BASED,
             }
-        elif mode == CUSTOM:
+        elif mode is MergeMode.CUSTOM:
             stored = {TableOptions.merge_strategy_id.key: self._strategy(mode)}
         else:
             stored = {}
-        return {TableOptions.record_merge_mode.key: mode, **stored}
+        return {TableOptions.record_merge_mode.key: mode.value, **stored}
 
     def _check_known(self, version: int) -> None:
         if self.payload and payload(self.payload) is None and not has_merger(self.payload):
@@ -257,7 +257,7 @@ class RequestedMerging:
                 "says; make the table of version 8 or 9"
             )
 
-    def _mode(self, has_ordering: bool, version: int) -> str:
+    def _mode(self, has_ordering: bool, version: int) -> MergeMode:
         """The mode by the rules below version 9, which also decide what contradicts what."""
         by_id = mode_of_strategy(self.strategy_id) if self.strategy_id else None
         implied = {
@@ -269,7 +269,7 @@ class RequestedMerging:
         if len(modes) > 1:
             said = ", ".join(f"{key} says {value}" for key, value in implied.items() if value)
             raise InvalidArgumentError(f"the options contradict each other: {said}")
-        if self.mode == CUSTOM and not (self.payload or self.strategy_id):
+        if self.mode is MergeMode.CUSTOM and not (self.payload or self.strategy_id):
             raise InvalidArgumentError(
                 f"CUSTOM needs {TableOptions.merge_strategy_id}, the strategy_id of a pudi.RecordMerger, or a payload "
                 "class that is known here"
@@ -280,11 +280,11 @@ class RequestedMerging:
             payload=self.payload, strategy_id=self.strategy_id, has_ordering=has_ordering, version=version
         )
 
-    def _payload_mode(self, version: int) -> str | None:
+    def _payload_mode(self, version: int) -> MergeMode | None:
         """Return the merge mode implied by the payload class. In version 9 a stored CUSTOM doesn't contradict it."""
         if not self.payload:
             return None
-        if version >= 9 and self.mode != CUSTOM and not self.strategy_id:
+        if version >= 9 and self.mode is not MergeMode.CUSTOM and not self.strategy_id:
             return newest_mode_of_payload(self.payload)
         return mode_of_payload(self.payload)
 
@@ -297,18 +297,18 @@ class RequestedMerging:
             )
         return brought or tuple(given)
 
-    def _strategy(self, mode: str) -> str:
-        return str(self.strategy_id) if mode == CUSTOM else strategy_of_mode(mode)
+    def _strategy(self, mode: MergeMode) -> str:
+        return str(self.strategy_id) if mode is MergeMode.CUSTOM else strategy_of_mode(mode)
 
 
-def strategy_of_mode(mode: str) -> str:
-    """The strategy id of COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING."""
-    return next(identifier for identifier, each in _STRATEGY_MODES.items() if each == mode)
+def strategy_of_mode(mode: MergeMode) -> str:
+    """The strategy id of COMMIT_TIME or EVENT_TIME."""
+    return next(identifier for identifier, each in _STRATEGY_MODES.items() if each is mode)
 
 
-def payload_of_mode(mode: str) -> str:
+def payload_of_mode(mode: MergeMode) -> str:
     """The payload class that a merge mode is stored with (`HoodieRecordPayload.getAvroPayloadForMergeMode`)."""
-    return f"{_MODELS}OverwriteWithLatestAvroPayload" if mode == COMMIT_TIME_ORDERING else _DEFAULT
+    return f"{_MODELS}OverwriteWithLatestAvroPayload" if mode is MergeMode.COMMIT_TIME else _DEFAULT
 
 
 def goes_with_a_mode(payload_class: str) -> bool:

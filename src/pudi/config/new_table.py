@@ -16,7 +16,15 @@ from pudi.config import key_generators, merging
 from pudi.config.key_generators import zone_defaults
 from pudi.config.option import Option, Options, Scope, Status, names_in, text_of
 from pudi.config.resolve import option, options_of_scope
-from pudi.config.table_options import COPY_ON_WRITE, TABLE_VERSIONS, OtherTableOptions, TableOptions, layout_of_version
+from pudi.config.table_options import (
+    COPY_ON_WRITE,
+    TABLE_VERSIONS,
+    MergeMode,
+    OtherTableOptions,
+    PartialUpdate,
+    TableOptions,
+    layout_of_version,
+)
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 _VERSION = TableOptions.version.key
@@ -134,14 +142,15 @@ def new_properties(new: NewTable, options: Options) -> dict[str, str]:
     hive_style = properties[TableOptions.hive_style.key] == "true"
     extractor = key_generators.partition_extractor(partitions, hive_style=hive_style)
     properties.setdefault(OtherTableOptions.partition_extractor.key, extractor)
+    mode = options[TableOptions.record_merge_mode]
     wanted = merging.RequestedMerging(
-        options[TableOptions.record_merge_mode],
+        MergeMode(mode) if mode else None,
         options[TableOptions.compaction_payload_class],
         options[TableOptions.merge_strategy_id],
     )
     properties.update(wanted.stored(orderings, int(properties[TableOptions.version.key])))
     marker = options[TableOptions.unavailable_value]
-    if marker is not None and properties.get(TableOptions.partial_update_mode.key) == merging.FILL_UNAVAILABLE:
+    if marker is not None and properties.get(TableOptions.partial_update_mode.key) == PartialUpdate.FILL_UNAVAILABLE:
         properties[OtherTableOptions.merge_property.prefix + merging.UNAVAILABLE] = marker
     return with_older_names(properties)
 

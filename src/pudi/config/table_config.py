@@ -13,7 +13,7 @@ from typing import Any
 from pudi.config import key_generators, merging
 from pudi.config.new_table import NewTable, new_properties
 from pudi.config.option import Option, Options, Value, names_in
-from pudi.config.table_options import OtherTableOptions, TableOptions
+from pudi.config.table_options import MergeMode, OtherTableOptions, PartialUpdate, TableOptions
 from pudi.errors import CorruptError, InvalidArgumentError
 
 PROPERTIES_FILE = "hoodie.properties"
@@ -37,7 +37,7 @@ class TableConfig(TableOptions):
         partition_fields: columns of the partition path, without a custom generator's `:type`; empty for none.
         ordering_fields: columns that say which version of a record is newer.
         key_generator_type: name of the key generator, by type, by class, or inferred from the columns.
-        merge_mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING or CUSTOM, explicit or inferred.
+        merge_mode: the merge mode, explicit or inferred.
         payload_class: payload class, present or legacy, where the table names one.
         metadata_partitions: partitions of the metadata table that are ready; none below version 6, whose metadata
             tables have records of other kinds, so that folders are listed.
@@ -50,7 +50,7 @@ class TableConfig(TableOptions):
     partition_fields: tuple[str, ...]
     ordering_fields: tuple[str, ...]
     key_generator_type: str
-    merge_mode: str
+    merge_mode: MergeMode
     payload_class: str | None
     metadata_partitions: tuple[str, ...]
     metadata_partitions_inflight: tuple[str, ...]
@@ -157,7 +157,7 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
     said = TableOptions(_parsed(properties, table))
     keys, partitions, ordering = names_in(said.record_key), names_in(said.partition_by), names_in(said.ordering)
     payload = said.compaction_payload_class or said.legacy_payload_class
-    mode = said.record_merge_mode or merging.inferred_mode(
+    inferred = merging.inferred_mode(
         payload=payload, strategy_id=said.merge_strategy_id, has_ordering=bool(ordering), version=said.version
     )
     return TableConfig(
@@ -166,7 +166,7 @@ def _parse(properties: Mapping[str, str], table: str) -> TableConfig:
         partition_fields=tuple(name.split(":", 1)[0] for name in partitions),
         ordering_fields=ordering,
         key_generator_type=_key_generator_type(said, keys, partitions),
-        merge_mode=mode,
+        merge_mode=MergeMode(said.record_merge_mode) if said.record_merge_mode else inferred,
         payload_class=payload,
         metadata_partitions=names_in(said.ready_partitions if said.version >= _READS_METADATA else None),
         metadata_partitions_inflight=names_in(said.inflight_partitions if said.version >= _READS_METADATA else None),
@@ -230,7 +230,7 @@ class MergeSemantics:
     """Rule that decides between versions of a record, as version 9 states it.
 
     Attributes:
-        mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING or CUSTOM.
+        mode: the merge mode.
         ordering_fields: columns that the ordering value is of.
         partial_update: how winners are completed, where they are.
         unavailable: the marker of FILL_UNAVAILABLE.
@@ -242,9 +242,9 @@ class MergeSemantics:
         properties: properties passed to a merger, by key.
     """
 
-    mode: str
+    mode: MergeMode
     ordering_fields: tuple[str, ...]
-    partial_update: str | None = None
+    partial_update: PartialUpdate | None = None
     unavailable: str | None = None
     strategy_id: str | None = None
     payload_class: str | None = None
@@ -254,9 +254,14 @@ class MergeSemantics:
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
+    def compares(self) -> bool:
+        """Whether ordering values decide anything."""
+        return self.mode.compares and bool(self.ordering_fields)
+
+    @property
     def is_known(self) -> bool:
         """Whether the rule is one of Hudi's that pudi has, or one that a user may register."""
-        return self.mode != merging.CUSTOM or self.payload_class is not None or self.strategy_id is not None
+        return self.mode is not MergeMode.CUSTOM or self.payload_class is not None or self.strategy_id is not None
 
     @property
     def lacks_merger(self) -> bool:
@@ -274,11 +279,11 @@ def merge_semantics(config: TableConfig) -> MergeSemantics:
     named = config.compaction_payload_class if config.version >= 9 else config.payload_class
     strategy_id = config.merge_strategy_id
     custom_id = strategy_id if strategy_id and not merging.is_own_strategy(strategy_id) else None
-    by_id = config.merge_mode == merging.CUSTOM and custom_id is not None and (config.version >= 8 or not named)
-    if not by_id and named and merging.mode_of_payload(named) == merging.CUSTOM:
+    by_id = config.merge_mode is MergeMode.CUSTOM and custom_id is not None and (config.version >= 8 or not named)
+    if not by_id and named and merging.mode_of_payload(named) is MergeMode.CUSTOM:
         known = merging.payload(named)
         if known is None:
-            return MergeSemantics(merging.CUSTOM, config.ordering_fields, payload_class=named, properties=properties)
+            return MergeSemantics(MergeMode.CUSTOM, config.ordering_fields, payload_class=named, properties=properties)
         return MergeSemantics(
             known.mode,
             known.older_ordering or config.ordering_fields,
@@ -289,10 +294,11 @@ def merge_semantics(config: TableConfig) -> MergeSemantics:
             binlog=known.older_ordering == merging.BINLOG_ORDER,
             properties=properties,
         )
+    partial = config.partial_update_mode if config.version >= 9 else None
     return MergeSemantics(
         config.merge_mode,
         config.ordering_fields,
-        partial_update=config.partial_update_mode if config.version >= 9 else None,
+        partial_update=PartialUpdate(partial) if partial else None,
         unavailable=properties.get(merging.UNAVAILABLE),
         strategy_id=custom_id,
         properties=properties,

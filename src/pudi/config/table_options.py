@@ -5,6 +5,7 @@ Sources: `HoodieTableConfig`, `KeyGeneratorOptions`, `TimestampKeyGeneratorConfi
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from pudi.config.option import Declare, Option, OptionsView, Scope, Status
@@ -17,8 +18,6 @@ _harmless = Declare(Scope.TABLE, Status.HARMLESS)
 
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
-COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 WRITABLE_KEY_GENERATORS = (
     "SIMPLE", "SIMPLE_AVRO", "COMPLEX", "COMPLEX_AVRO", "NON_PARTITION", "NON_PARTITION_AVRO",
     "TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO",
@@ -27,6 +26,39 @@ OTHER_KEY_GENERATORS = (
     "GLOBAL_DELETE", "GLOBAL_DELETE_AVRO", "AUTO_RECORD", "AUTO_RECORD_AVRO", "HOODIE_TABLE_METADATA", "SPARK_SQL",
     "SPARK_SQL_UUID", "SPARK_SQL_MERGE_INTO", "USER_PROVIDED",
 )  # fmt: skip
+
+
+class MergeMode(str, Enum):
+    """`hoodie.record.merge.mode` (RecordMergeMode)."""
+
+    COMMIT_TIME = "COMMIT_TIME_ORDERING"
+    EVENT_TIME = "EVENT_TIME_ORDERING"
+    CUSTOM = "CUSTOM"
+
+    def __str__(self) -> str:
+        return self.value
+
+    @property
+    def compares(self) -> bool:
+        """Whether ordering values decide, so that a table needs ordering fields."""
+        return self is MergeMode.EVENT_TIME
+
+
+class PartialUpdate(str, Enum):
+    """Mode of completing a winning record from the losing one (PartialUpdateMode and its predecessors)."""
+
+    KEEP_VALUES = "KEEP_VALUES"
+    """Columns that a partial update lacks come from the other version; also without any mode."""
+    FILL_DEFAULTS = "FILL_DEFAULTS"
+    """Columns that a partial update lacks are null."""
+    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+    """Null columns of the winner come from the loser."""
+    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+    """Texts of the winner that hold a marker come from the loser."""
+
+    def __str__(self) -> str:
+        return self.value
+
 
 TABLE_VERSIONS = (6, 8, 9)
 """Versions of the table's format that this release reads and writes."""
@@ -186,7 +218,7 @@ class TableOptions(OptionsView):
         "hoodie.record.merge.mode",
         "Which version of a record wins. The default is event time if the table has ordering fields, otherwise commit "
         "time.",
-        choices=(COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, "CUSTOM"),
+        choices=tuple(mode.value for mode in MergeMode),
         job_keys=("hoodie.write.record.merge.mode",),
     )
     merge_strategy_id = _option(

@@ -1,7 +1,7 @@
 """Decide which version of a record wins, on whole Arrow columns."""
 
 from pudi.merge.deletes import DELETED, check_delete_marker
-from pudi.merge.merge_rule import MergeMode, MergeRule, PartialUpdate, merge_rule
+from pudi.merge.merge_rule import MergeRule, merge_rule
 from pudi.merge.mergers import MergeContext, RecordMerger, register_merger, registered_merger
 from pudi.merge.ordering_values import unordered
 from pudi.merge.overlay import MergeResult, Overlay, apply_updates, overlay
@@ -12,12 +12,10 @@ from pudi.merge.winners import fold, latest_per_key
 __all__ = [
     "DELETED",
     "MergeContext",
-    "MergeMode",
     "MergeResult",
     "MergeRule",
     "Mixed",
     "Overlay",
-    "PartialUpdate",
     "RecordMerger",
     "Versions",
     "apply_updates",

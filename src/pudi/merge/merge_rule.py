@@ -5,38 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
-from pudi.config import MergeSemantics, Options, TableConfig, check_mergeable, merge_semantics
+from pudi.config import (
+    MergeMode,
+    MergeSemantics,
+    Options,
+    PartialUpdate,
+    TableConfig,
+    check_mergeable,
+    merge_semantics,
+)
 from pudi.errors import MergerError, NotSupportedError
 from pudi.merge.deletes import delete_columns, delete_mask
 from pudi.merge.mergers import MergeContext, RecordMerger, registered_for_payload, registered_merger
 from pudi.merge.ordering_values import comparable_columns, greater_and_equal, is_default, ordering_column, unordered
 from pudi.schema import avro_to_arrow, field_at, roots_of, values_at, without_meta_fields
-
-
-class MergeMode(str, Enum):
-    """`hoodie.record.merge.mode` (RecordMergeMode)."""
-
-    COMMIT_TIME = "COMMIT_TIME_ORDERING"
-    EVENT_TIME = "EVENT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
-
-
-class PartialUpdate(str, Enum):
-    """Mode of completing a winning record from the losing one (PartialUpdateMode and its predecessors)."""
-
-    KEEP_VALUES = "KEEP_VALUES"
-    """Columns that a partial update lacks come from the other version; also without any mode."""
-    FILL_DEFAULTS = "FILL_DEFAULTS"
-    """Columns that a partial update lacks are null."""
-    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
-    """Null columns of the winner come from the loser."""
-    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
-    """Texts of the winner that hold a marker come from the loser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +74,7 @@ class MergeRule:
     @property
     def compares(self) -> bool:
         """Whether ordering values decide anything."""
-        return self.mode is MergeMode.EVENT_TIME and bool(self.ordering_fields)
+        return self.mode.compares and bool(self.ordering_fields)
 
     @property
     def orders_deletes(self) -> bool:
@@ -195,10 +181,10 @@ def merge_rule(
     check_mergeable(config, table)
     merges = merge_semantics(config)
     schema = avro_schema or config.create_schema
-    if schema and (merges.mode == MergeMode.EVENT_TIME.value or merges.batches_by_order):
+    if schema and (merges.mode.compares or merges.batches_by_order):
         _check_ordering(merges.ordering_fields, avro_to_arrow(schema), table)
     merger = None
-    if merges.mode == MergeMode.CUSTOM.value:
+    if merges.mode is MergeMode.CUSTOM:
         identifier = str(merges.strategy_id)
         by_class = merges.payload_class
         merger = registered_merger(identifier) if by_class is None else registered_for_payload(by_class)
@@ -209,10 +195,10 @@ def merge_rule(
                 table=table or None,
             )
     return MergeRule(
-        MergeMode(merges.mode),
+        merges.mode,
         merges.ordering_fields,
         config.delete_marker,
-        partial_update=None if merges.partial_update is None else PartialUpdate(merges.partial_update),
+        partial_update=merges.partial_update,
         unavailable=merges.unavailable,
         defaults=_defaults(config, merges, schema),
         merger=merger,
@@ -248,10 +234,10 @@ def _defaults(
     values are ever the same. Payload classes compare values (OverwriteWithLatestAvroPayload.overwriteField), but
     PartialUpdateAvroPayload, to which null alone is one.
     """
-    if merges.partial_update != PartialUpdate.IGNORE_DEFAULTS.value or not avro_schema:
+    if merges.partial_update is not PartialUpdate.IGNORE_DEFAULTS or not avro_schema:
         return ()
     by_payload = config.version < 9
-    if by_payload and merges.mode == MergeMode.EVENT_TIME.value:
+    if by_payload and merges.mode is MergeMode.EVENT_TIME:
         return ()
     found = []
     for declared in json.loads(avro_schema).get("fields", ()):

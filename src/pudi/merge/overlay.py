@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import PartialUpdate
 from pudi.merge.deletes import DELETED
-from pudi.merge.merge_rule import MergeRule, PartialUpdate
+from pudi.merge.merge_rule import MergeRule
 from pudi.merge.ordering_values import column_of
 from pudi.merge.partial_update import mix
 from pudi.merge.versions import Versions

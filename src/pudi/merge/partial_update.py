@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import PartialUpdate
 from pudi.merge.deletes import DELETED
-from pudi.merge.merge_rule import MergeMode, MergeRule, PartialUpdate
+from pudi.merge.merge_rule import MergeRule
 from pudi.merge.mergers import ask
 from pudi.merge.ordering_values import mask_of
 from pudi.merge.versions import Versions, in_one
@@ -59,7 +60,7 @@ def mix(older: Versions, newer: Versions, rule: MergeRule, partial: np.ndarray) 
     Raises:
         MergerError: the merger of the user's failed.
     """
-    if rule.mode is MergeMode.CUSTOM and rule.merger is not None:
+    if rule.merger is not None:
         return _by_merger(older, newer, rule, partial)
     wins = newer_stands(older, newer, rule)
     whole = older.deleted | newer.deleted  # deletes have no values to fill with or to be filled

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from pudi.config import PartialUpdate
 from pudi.merge.deletes import with_flag
-from pudi.merge.merge_rule import MergeRule, PartialUpdate
+from pudi.merge.merge_rule import MergeRule
 from pudi.merge.ordering_values import sort_by
 from pudi.merge.partial_update import mix
 from pudi.merge.versions import Versions, in_one

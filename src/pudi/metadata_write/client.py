@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pudi.client.meta_client import MetaClient, TableProperties
 from pudi.client.properties import create_properties, read_properties
 from pudi.client.schema_commit import SCHEMA_KEY
-from pudi.config import MetadataOptions, MetricsOptions, TableConfig
+from pudi.config import MergeMode, MetadataOptions, MetricsOptions, TableConfig
 from pudi.context.runtime import lazy_module
 from pudi.errors import ConflictError, CorruptError, TableExistsError, TableNotFoundError
 from pudi.format import (
@@ -214,5 +214,5 @@ def _properties(config: TableConfig) -> dict[str, str]:
     }
     if config.version >= 8:
         properties[TableConfig.first_version.key] = str(config.version)
-        properties[TableConfig.record_merge_mode.key] = "CUSTOM"
+        properties[TableConfig.record_merge_mode.key] = MergeMode.CUSTOM.value
     return properties

@@ -15,6 +15,7 @@ from pudi.config import (
     ClusteringOptions,
     LayoutStrategy,
     LockSettings,
+    MergeMode,
     names_in,
 )
 from pudi.errors import ConflictError
@@ -27,7 +28,7 @@ from pudi.format.plans import (
     ClusteringGroup,
     ClusteringPlan,
 )
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule
 from pudi.plan import Merging
 from pudi.services.resizing import ResizedBuckets
 from pudi.services.rewriting import RewritingRun

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from pudi.config import Options, TableConfig, WriteOptions, check_readable, check_writable
 from pudi.config.new_table import missing_names
-from pudi.config.table_options import EVENT_TIME_ORDERING, MERGE_ON_READ
+from pudi.config.table_options import MERGE_ON_READ
 from pudi.errors import NotSupportedError
 from pudi.table.diagnosis import Access
 from pudi.version import __version__
@@ -98,7 +98,7 @@ def _limit(config: TableConfig, who: str) -> str | None:
 
 
 def _orders_logs(config: TableConfig) -> bool:
-    return config.table_type == MERGE_ON_READ and config.merge_mode == EVENT_TIME_ORDERING
+    return config.table_type == MERGE_ON_READ and config.merge_mode.compares
 
 
 def _lies_in_struct(config: TableConfig) -> bool:

@@ -118,7 +118,7 @@ class TableDescription:
         key_generator: Hudi's type of key generator.
         partition_fields: the partition columns.
         ordering_fields: the columns that decide between versions of a record; without any the later commit does.
-        merge_mode: Hudi's merge mode; None if the table doesn't state it.
+        merge_mode: Hudi's merge mode.
         timezone: in which instants are: `LOCAL` or `UTC`.
         columns: without meta fields.
         indexes: of the metadata table; its list of files and partitions of other releases don't count.
@@ -142,7 +142,7 @@ class TableDescription:
     key_generator: str
     partition_fields: tuple[str, ...]
     ordering_fields: tuple[str, ...]
-    merge_mode: str | None
+    merge_mode: str
     timezone: str
     columns: tuple[ColumnInfo, ...]
     indexes: tuple[IndexInfo, ...]
@@ -175,7 +175,6 @@ def describe(snapshot: TableSnapshot) -> TableDescription:
             problems.append(f"{what}: {error}")
             return otherwise
 
-    merge_mode = config.merge_mode
     return TableDescription(
         path=snapshot.table,
         name=config.name,
@@ -187,7 +186,7 @@ def describe(snapshot: TableSnapshot) -> TableDescription:
         key_generator=config.key_generator_type,
         partition_fields=tuple(config.partition_fields),
         ordering_fields=tuple(config.ordering_fields),
-        merge_mode=None if merge_mode is None else str(merge_mode),
+        merge_mode=config.merge_mode.value,
         timezone=config.timezone,
         columns=tried("its columns", lambda: _columns(snapshot), ()),
         indexes=tried("its indexes", lambda: tuple(indexes_of(meta)), ()),

@@ -113,7 +113,7 @@ def _facts(snapshot: TableSnapshot) -> dict[str, str]:
         "partitioned by": ", ".join(config.partition_fields) or ("nothing" if said else _BY_WRITERS),
         "ordering": ", ".join(config.ordering_fields) or "commit time",
         "key generator": config.key_generator_type,
-        "merge mode": str(config.merge_mode or "not said"),
+        "merge mode": config.merge_mode.value,
         "timezone": config.timezone,
         "metadata table": ", ".join(config.metadata_partitions) or "none",
         "commits": f"{len(commits)} on the active timeline",

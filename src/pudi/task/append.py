@@ -23,7 +23,7 @@ from pudi.format.hfile_rows import encode_rows, without_dictionaries
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_positions
-from pudi.merge import MergeMode, MergeRule, Versions, apply_updates, latest_per_key
+from pudi.merge import Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
 from pudi.plan import Merging
 from pudi.plan.entry_staging import StagedEntries, WrittenLog, WrittenLogs
@@ -375,8 +375,7 @@ def with_stored_order(
         brought = take(merged.rows, replacing).select(base.column_names).append_column(_LOGGED, logged)
         staying = take(stored, merged.base_rows[merged.taken < 0])
         stored = pa.concat_tables([staying, brought], promote_options="permissive")
-    by_order = MergeRule(MergeMode.EVENT_TIME, merging.rule.ordering_fields, binlog=merging.rule.binlog)
-    stored = latest_per_key(stored, RECORD_KEY, by_order)
+    stored = latest_per_key(stored, RECORD_KEY, replace(merging.rule, partial_update=None, delete_marker=None))
     partner = pc.index_in(keys, value_set=one_array(stored[RECORD_KEY]))
     is_stored = pc.is_valid(partner)
     known = take(stored, partner.filter(is_stored))

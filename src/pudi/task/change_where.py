@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import PartialUpdate
 from pudi.context import Storage
 from pudi.errors import SchemaError
 from pudi.expr import columns, evaluate, evaluate_all
 from pudi.filegroup import BaseFile, open_base_file
-from pudi.merge import Overlay, PartialUpdate, Versions, mix
+from pudi.merge import Overlay, Versions, mix
 from pudi.plan.change_where import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.config import MergeMode
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, VirtualKeyReader, open_base_file
 from pudi.filegroup.formats import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
-from pudi.merge import DELETED, MergeMode, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
+from pudi.merge import DELETED, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import Columns, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec

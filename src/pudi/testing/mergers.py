@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pudi.merge import MergeMode, MergeRule, RecordMerger, Versions, apply_updates, fold, register_merger
+from pudi.config import MergeMode
+from pudi.merge import MergeRule, RecordMerger, Versions, apply_updates, fold, register_merger
 
 THREADS = 4
 

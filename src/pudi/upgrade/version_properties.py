@@ -16,9 +16,9 @@ from pudi.config.new_table import NOT_BEFORE_8, with_older_names
 from pudi.config.option import Option, Value, names_in, text_of
 from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
-    EVENT_TIME_ORDERING,
     MERGE_ON_READ,
     TABLE_VERSIONS,
+    MergeMode,
     OtherTableOptions,
     TableOptions,
     layout_of_version,
@@ -113,19 +113,19 @@ def _to_8(old: _Properties, columns: Collection[str], table: str) -> _Properties
     """From version 6 (SevenToEightUpgradeHandler)."""
     config = TableConfig.parse(old, table=table)
     payload = config.compaction_payload_class
-    if payload and merging.mode_of_payload(payload) == merging.CUSTOM:
-        mode, strategy = merging.CUSTOM, merging.PAYLOAD_BASED
+    if payload and merging.mode_of_payload(payload) is MergeMode.CUSTOM:
+        mode, strategy = MergeMode.CUSTOM, merging.PAYLOAD_BASED
     else:
         # a merge-on-read table with ordering fields goes by them from version 8 on, whatever its payload class said
         by_order = config.table_type == MERGE_ON_READ and config.ordering_fields
-        mode = EVENT_TIME_ORDERING if by_order else config.merge_mode
+        mode = MergeMode.EVENT_TIME if by_order else config.merge_mode
         payload, strategy = merging.payload_of_mode(mode), merging.strategy_of_mode(mode)
     new = {
         **old,
         TableOptions.timeline_path.key: str(TableOptions.timeline_path.default),
         TableOptions.first_version.key: str(config.version),
         _PAYLOAD.key: payload,
-        _MODE.key: mode,
+        _MODE.key: mode.value,
         _STRATEGY.key: strategy,
     }
     named = old.get(_GENERATOR_CLASS) or key_generators.class_of_type(old.get(_GENERATOR, ""))
@@ -141,16 +141,16 @@ def _to_9(old: _Properties, columns: Collection[str], table: str) -> _Properties
     known = merging.payload(named) if named else None
     if named and known is None:
         return _ordered_newly(old, config.ordering_fields)  # by a class that Hudi goes on loading
-    if config.merge_mode == merging.CUSTOM and known is None:
+    if config.merge_mode is MergeMode.CUSTOM and known is None:
         return _ordered_newly(old, config.ordering_fields)  # by a merger
-    if config.merge_mode == merging.CUSTOM and named and merging.goes_with_a_mode(named):
+    if config.merge_mode is MergeMode.CUSTOM and named and merging.goes_with_a_mode(named):
         kept = {key: value for key, value in old.items() if key != _PAYLOAD.key}
         return _ordered_newly({**kept, _LEGACY.key: named}, config.ordering_fields)  # by a merger too
-    new = {**old, _MODE.key: config.merge_mode}
+    new = {**old, _MODE.key: config.merge_mode.value}
     for name in (_STRATEGY.key, *_STRATEGY.aliases, _PAYLOAD.key):
         new.pop(name, None)
-    if known is not None and config.merge_mode == merging.CUSTOM:
-        new |= {_MODE.key: known.mode, _STRATEGY.key: merging.strategy_of_mode(known.mode)}
+    if known is not None and config.merge_mode is MergeMode.CUSTOM:
+        new |= {_MODE.key: known.mode.value, _STRATEGY.key: merging.strategy_of_mode(known.mode)}
     if known is not None:
         new |= {_LEGACY.key: str(named), **known.properties()}
     return _ordered_newly(new, names_in(new.get(_ORDERING)) if known and known.ordering else config.ordering_fields)
@@ -174,13 +174,13 @@ def _back_to_8(old: _Properties, columns: Collection[str], table: str) -> _Prope
         )
     new = {key: value for key, value in old.items() if key not in {_PARTIAL.key, _ORDERING, _PRECOMBINE}}
     fields: Collection[str] = config.ordering_fields
-    if config.merge_mode != merging.CUSTOM:
+    if config.merge_mode is not MergeMode.CUSTOM:
         new[_STRATEGY.key] = merging.strategy_of_mode(config.merge_mode)
     if named and known is not None:
         del new[_LEGACY.key]
         new[_PAYLOAD.key] = named
         if not merging.is_plain(named):
-            new |= {_MODE.key: merging.CUSTOM, _STRATEGY.key: merging.PAYLOAD_BASED}
+            new |= {_MODE.key: MergeMode.CUSTOM.value, _STRATEGY.key: merging.PAYLOAD_BASED}
         gone = {*_MARKER} if known.delete_marker else set()
         gone |= {OtherTableOptions.merge_property.prefix + merging.UNAVAILABLE} if known.unavailable else set()
         new = {key: value for key, value in new.items() if key not in gone}
@@ -202,7 +202,7 @@ def _back_to_6(old: _Properties, columns: Collection[str], table: str) -> _Prope
     config = TableConfig.parse(old, table=table)
     new = {key: value for key, value in old.items() if key not in NOT_BEFORE_8}
     if not config.compaction_payload_class:
-        if config.merge_mode == merging.CUSTOM:
+        if config.merge_mode is MergeMode.CUSTOM:
             raise NotSupportedError(
                 "the table merges by a record merger, and version 6 knows payload classes only", table=table
             )

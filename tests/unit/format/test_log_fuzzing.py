@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pudi.config import MergeMemory
+from pudi.config import MergeMemory, MergeMode
 from pudi.context import FileInfo
 from pudi.errors import PudiError
 from pudi.filegroup import LogFile, LogScope, read_log_blocks
@@ -29,7 +29,7 @@ from pudi.format import LogFileName
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, encode_block
 from pudi.format.log_data import block_schema
 from pudi.format.names import parse_log_file
-from pudi.merge import MergeMode, MergeRule, fold
+from pudi.merge import MergeRule, fold
 from pudi.plan.log_files import Merging
 from pudi.schema import RECORD_KEY, avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.task.log_versions import LogVersions, store_positions

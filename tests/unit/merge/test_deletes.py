@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pudi import NotSupportedError, SchemaError
-from pudi.merge import MergeMode, MergeRule, check_delete_marker, latest_per_key, overlay
+from pudi.config import MergeMode
+from pudi.merge import MergeRule, check_delete_marker, latest_per_key, overlay
 
 MARKED = MergeRule(MergeMode.EVENT_TIME, ("x",), ("op", "D"))
 

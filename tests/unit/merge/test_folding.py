@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pudi.config import MergeMode, PartialUpdate
 from pudi.merge import (
     DELETED,
     MergeContext,
-    MergeMode,
     MergeRule,
-    PartialUpdate,
     RecordMerger,
     Versions,
     apply_updates,

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from pudi import InvalidArgumentError, MergerError
-from pudi.config import TableConfig, resolve
+from pudi.config import MergeMode, TableConfig, resolve
 from pudi.config.new_table import NewTable
 from pudi.merge import (
     DELETED,
     MergeContext,
-    MergeMode,
     MergeRule,
     RecordMerger,
     Versions,

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from pudi.config import TableConfig, resolve
+from pudi.config import MergeMode, PartialUpdate, TableConfig, resolve
 from pudi.config.new_table import NewTable
-from pudi.merge import MergeMode, MergeRule, PartialUpdate, Versions, latest_per_key, merge_rule
+from pudi.merge import MergeRule, Versions, latest_per_key, merge_rule
 
 MODELS = "org.apache.hudi.common.model."
 SCHEMA = json.dumps(

@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pudi.merge import MergeMode, MergeRule, latest_per_key, overlay
+from pudi.config import MergeMode
+from pudi.merge import MergeRule, latest_per_key, overlay
 
 COMMIT = MergeRule(MergeMode.COMMIT_TIME)
 EVENT = MergeRule(MergeMode.EVENT_TIME, ("a", "b"))

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.config import MergeMode
 from pudi.context import Context
 from pudi.engine.local import LocalEngine
 from pudi.engine.local.records import LocalRecords
 from pudi.filegroup import FileOptions
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule
 from pudi.plan import Operation, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY, TableSchema, arrow_to_avro
 from pudi.storage import open_storage

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from pudi.config import MergeMode
 from pudi.filegroup import BaseFile, FileSlice, LogFile, LogScope
 from pudi.format import BaseFileName, LogFileName
-from pudi.merge import MergeMode, MergeRule
+from pudi.merge import MergeRule
 from pudi.metadata import (
     RECORD_SCHEMA,
     STATS,

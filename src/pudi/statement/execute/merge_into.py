@@ -18,7 +18,6 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from pudi.config.table_options import EVENT_TIME_ORDERING
 from pudi.errors import PudiError
 from pudi.expr import Column, Expr, constant, leaf_columns, parse
 from pudi.expr.tree import Compare, find_column
@@ -377,7 +376,7 @@ def _faults(statement: Merge, table: Table, source: pa.Schema) -> Iterator[tuple
 def _needed(table: Table) -> tuple[str, ...]:
     """Return the ordering fields that clauses must set."""
     config = table.config
-    ordered = config.merge_mode == EVENT_TIME_ORDERING and config.version >= _VERSION_OF_MODES
+    ordered = config.merge_mode.compares and config.version >= _VERSION_OF_MODES
     return tuple(name.partition(".")[0] for name in config.ordering_fields) if ordered else ()
 
 
