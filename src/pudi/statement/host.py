@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from pudi import catalogs
+from pudi.config import KEY_PREFIXES
 from pudi.context.runtime import cached_property
-from pudi.errors import InvalidArgumentError, SetupError
+from pudi.errors import SetupError
 from pudi.statement.table_uses import TableUse
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
@@ -243,30 +244,24 @@ class Catalog:
     def options(self) -> dict[str, str]:
         """The options for tables among the session's settings."""
         found = self._host.settings.items().items()
-        return {k: v for k, v in found if k.startswith(("hoodie.", "pudi.")) and not k.startswith(_OWN)}
+        return {k: v for k, v in found if k.startswith(KEY_PREFIXES) and not k.startswith(_OWN)}
 
     def _key(self, name: TableName) -> str:
         parts = name.parts if len(name.parts) > 1 else (self.database, *name.parts)
         return ".".join(part.lower() for part in parts)
 
 
-class Rows:
-    """Rows of a result under construction, by Spark's names of types."""
+_KINDS: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+}
 
-    _KINDS: Mapping[str, pa.DataType] = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-    }
 
-    @classmethod
-    def table(cls, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> pa.Table:
-        """The rows as a table; columns are pairs of name and type."""
-        found = list(rows)
-        if any(len(row) != len(columns) for row in found):
-            raise InvalidArgumentError(f"rows of {len(columns)} columns are expected")
-        arrays = [pa.array([row[n] for row in found], cls._KINDS[kind]) for n, (_, kind) in enumerate(columns)]
-        return pa.table(arrays, names=[name for name, _ in columns])
+def result_table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]) -> pa.Table:
+    """Return the rows of a result; columns are pairs of a name and Spark's name of a type."""
+    found = list(rows)
+    arrays = [pa.array([row[n] for row in found], _KINDS[kind]) for n, (_, kind) in enumerate(columns)]
+    return pa.table(arrays, names=[name for name, _ in columns])

@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.client import CommitResult
+from pudi.config import KEY_PREFIXES
 from pudi.config.read_options import FormatOptions
 from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS, with_meta_fields
 from pudi.statement.attached_catalogs import AttachedCatalogs
-from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host, Rows
-from pudi.statement.parse.reader import placed
+from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host, result_table
+from pudi.statement.parse.reader import placed, wrong
 from pudi.statement.shared_meaning import is_read_differently, shared_parts
 from pudi.statement.table_uses import TableUse, uses_of
 from pudi.statement.translate.scope import NO_COLUMN
@@ -62,6 +63,10 @@ class Session:
         with placed(self.text, place if isinstance(place, int) else place.at):
             yield
 
+    def wrong(self, at: int, message: str) -> InvalidArgumentError:
+        """The error of what is wrong at a place of the statement."""
+        return wrong(self.text, at, message)
+
     def named(self, name: TableName) -> Entry | None:
         """Return what is known of a table: in the session, in an attached catalog, in the engine's own catalog."""
         found = self.catalog.find(name)
@@ -101,7 +106,7 @@ class Session:
         own = {
             key: value
             for key, value in found.properties.items()
-            if key.startswith(("hoodie.", "pudi.")) and key != _READ_OPTIMIZED
+            if key.startswith(KEY_PREFIXES) and key != _READ_OPTIMIZED
         }
         defaults = found.options if isinstance(found, CataloguedEntry) else {}
         return Table(found.path, options={**defaults, **own, **self.catalog.options()})
@@ -156,10 +161,8 @@ class Session:
     @staticmethod
     def shown(table: Table) -> list[str]:
         """The names of a table's columns in the order of `SELECT *`."""
-        partitions = table.config.partition_fields
-        columns = [name for name in table.schema.names if name not in partitions]
         metas = META_FIELDS if table.config.populate_meta_fields else ()
-        return [*metas, *columns, *(name for name in partitions if name in table.schema.names)]
+        return [*metas, *(field.name for field in Session.data_columns(table))]
 
     @staticmethod
     def data_columns(table: Table) -> list[pa.Field]:
@@ -206,7 +209,7 @@ class Session:
 
     def done(self) -> Any:
         """Return the result of a statement that returns nothing."""
-        return self.host.result(Rows.table((), ()))
+        return self.host.result(result_table((), ()))
 
     def changed(self, result: CommitResult | None) -> Any:
         """Return the result of a change as rows: one, or none where nothing was to be done."""
@@ -214,7 +217,7 @@ class Session:
         if result is not None:
             counts = result.records_inserted, result.records_updated, result.records_deleted
             rows.append((result.instant, result.operation, *counts))
-        return self.host.result(Rows.table(_CHANGED, rows))
+        return self.host.result(result_table(_CHANGED, rows))
 
     def data(self, text: Text) -> Any:
         """Run a query whose rows go into a table: without meta fields, which `SELECT *` has, as in Hudi."""

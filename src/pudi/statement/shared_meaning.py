@@ -8,7 +8,6 @@ skipped by such conditions too. Everything else is computed by the engine (`pudi
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import re
 from collections.abc import Iterable
@@ -22,16 +21,15 @@ from sqlglot.errors import SqlglotError
 
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import Cast, Column, Expr, leaf_columns, parse, replace_columns
-from pudi.expr.sqltypes import holds_integer, is_decimal, is_float, is_integer, is_string, is_timestamp
+from pudi.expr.sqltypes import holds_integer, is_binary, is_decimal, is_float, is_integer, is_string, is_timestamp
 from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, Not, Or, find_column
 from pudi.plan.merge_into import MergeNames
 from pudi.statement.host import Host
 from pudi.statement.table_uses import conjuncts
+from pudi.statement.translate.casts import is_plain_day, is_plain_moment
 from pudi.statement.tree import TIME_ZONE
 
 _READ_DIFFERENTLY = re.compile(r"[\"\\]|\$\{|--|/\*")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?", re.ASCII)
 UTC = frozenset({"UTC", "ETC/UTC", "GMT", "Z", "+00:00", "UTC+00:00", "GMT+00:00"})
 """Names of the time zone without an offset, in upper case."""
 _SAFE_DIGITS = 15
@@ -245,7 +243,7 @@ class _Shared:
             return False
         kind = self._type(column)
         if isinstance(other, Column):
-            return bool(self._type(other) == kind) and not pt.is_nested(kind) and not _is_binary(kind)
+            return bool(self._type(other) == kind) and not pt.is_nested(kind) and not is_binary(kind)
         return self._is_constant_of(other, kind)
 
     def _is_constant_of(self, expr: Expr, kind: pa.DataType) -> bool:
@@ -254,7 +252,7 @@ class _Shared:
             case Literal(bool()):
                 return bool(pt.is_boolean(kind))
             case Literal(str() as text):
-                return is_string(kind) or bool(pt.is_date(kind) and _is_day(text))
+                return is_string(kind) or bool(pt.is_date(kind) and is_plain_day(text))
             case Literal(int() as number):
                 if is_decimal(kind):
                     return bool(kind.precision <= _MAX_PRECISION)
@@ -267,9 +265,9 @@ class _Shared:
             case Literal(float()):
                 return bool(pt.is_float64(kind))
             case Cast(Literal(str() as text), target) if pt.is_date(target):
-                return bool(pt.is_date(kind)) and _is_day(text)
+                return bool(pt.is_date(kind)) and is_plain_day(text)
             case Cast(Literal(str() as text), target) if is_timestamp(target):
-                return self._utc and is_timestamp(kind) and bool(kind.tz) and _MOMENT.fullmatch(text) is not None
+                return self._utc and is_timestamp(kind) and bool(kind.tz) and is_plain_moment(text)
         return False
 
     def _is_double(self, expr: Expr) -> bool:
@@ -295,16 +293,5 @@ class _Shared:
         return False
 
 
-def _is_day(text: str) -> bool:
-    try:
-        return _DAY.fullmatch(text) is not None and bool(datetime.date.fromisoformat(text))
-    except ValueError:
-        return False
-
-
 def _scale(number: int | Decimal) -> int:
     return 0 if isinstance(number, int) else max(0, -int(number.as_tuple().exponent))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind))

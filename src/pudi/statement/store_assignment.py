@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
+from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.expr.sqltypes import is_binary, is_string
 from pudi.schema.arrays import joined_arrays
-from pudi.schema.spark_types import arrow_to_spark_type
+from pudi.statement.translate.kinds import spark_name
 
 _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
@@ -32,17 +33,8 @@ def check_storable(given: pa.DataType, field: pa.Field, *, by_name: bool = False
         InvalidArgumentError: a CAST is needed; the message names the column and both types.
     """
     if not _is_storable(given, field.type, by_name):
-        raise InvalidArgumentError(
-            f"column {field.name}: {spark_name(given)} isn't stored as {spark_name(field.type)}: CAST it in the query"
-        )
-
-
-def spark_name(kind: pa.DataType) -> str:
-    """Return Spark's name of a type, for messages about statements; Arrow's where Spark has none."""
-    try:
-        return arrow_to_spark_type(pa.field("", kind)).lower()
-    except PudiError:
-        return str(kind)
+        kind, wanted = spark_name(given).lower(), spark_name(field.type).lower()
+        raise InvalidArgumentError(f"column {field.name}: {kind} isn't stored as {wanted}: CAST it in the query")
 
 
 def _is_storable(given: pa.DataType, wanted: pa.DataType, by_name: bool) -> bool:
@@ -57,9 +49,9 @@ def _is_storable(given: pa.DataType, wanted: pa.DataType, by_name: bool) -> bool
             _is_storable(given.field(place).type, wanted.field(number).type, by_name)
             for number, place in enumerate(order)
         )
-    if _is_text(wanted):
+    if is_string(wanted):
         return not pt.is_nested(given)
-    return any(kind(given) and kind(wanted) for kind in (_is_number, _is_time, _is_binary))
+    return any(kind(given) and kind(wanted) for kind in (_is_number, _is_time, is_binary))
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -68,14 +60,6 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _is_time(kind: pa.DataType) -> bool:
     return bool(pt.is_timestamp(kind) or pt.is_date(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pt.is_string(kind) or pt.is_large_string(kind))
 
 
 def _is_list(*kinds: pa.DataType) -> bool:
@@ -142,7 +126,7 @@ def _offsets(array: pa.Array) -> pa.Array:
 
 def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     given = column.type
-    if _is_text(given) and not _is_text(wanted):
+    if is_string(given) and not is_string(wanted):
         column = pc.utf8_trim_whitespace(column)
         if pt.is_integer(wanted) and pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py():
             raise pa.ArrowInvalid("a CAST reads no hexadecimal numbers")
@@ -152,7 +136,7 @@ def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
         column = pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", given.tz)).cast(pa.int64())
     elif _is_time(given) != _is_time(wanted) and (pt.is_integer(given) or pt.is_integer(wanted)):
         raise pa.ArrowInvalid("CAST it in the statement")
-    elif _is_text(wanted) and (pt.is_floating(given) or pt.is_timestamp(given)):
+    elif is_string(wanted) and (pt.is_floating(given) or pt.is_timestamp(given)):
         raise NotSupportedError(f"{given} as text: CAST it in the query, since engines print such values differently")
     elif pt.is_decimal(wanted) and (pt.is_decimal(given) or pt.is_floating(given)):
         column = pc.round(_wide(column, wanted.scale), wanted.scale, "half_towards_infinity")

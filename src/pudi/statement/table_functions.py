@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.scan import ChangeFeed, Scan
-from pudi.statement.host import Rows
+from pudi.statement.host import result_table
 from pudi.statement.parse.reader import Reader
 from pudi.statement.session import Session, TableFunction
 from pudi.statement.tree import TableName
@@ -21,14 +21,10 @@ from pudi.table.history import HistoryEntry
 def table_of(session: Session, name: object) -> Table:
     """The table that an argument names: by name or path, as Hudi takes both."""
     text = str(name)
-    found = session.find(Reader(text).table()) if "/" not in text and ":" not in text else None
-    return (
-        found
-        if found is not None
-        else session.table(TableName(("hudi", text), 0))
-        if "/" in text
-        else session.table(TableName(tuple(text.split(".")), 0))
-    )
+    if "/" in text:
+        return session.table(TableName(("hudi", text), 0))
+    found = None if ":" in text else session.find(Reader(text).table())
+    return session.table(TableName(tuple(text.split(".")), 0)) if found is None else found
 
 
 def _changes(session: Session, arguments: Sequence[object]) -> Scan | ChangeFeed:
@@ -60,7 +56,7 @@ def _timeline(session: Session, arguments: Sequence[object]) -> pa.Table:
         ("File_Name", "string"), *((name, "bigint") for name in numbers), ("Total_Updated_Records_Written", "bigint"),
         ("Total_Write_Errors", "bigint"),
     )  # fmt: skip
-    return Rows.table(columns, [_instant(table, entry) for entry in reversed(table.history(archived=archived))])
+    return result_table(columns, [_instant(table, entry) for entry in reversed(table.history(archived=archived))])
 
 
 def moment_text(at: datetime | None) -> str | None:
@@ -111,7 +107,7 @@ def _files(session: Session, arguments: Sequence[object]) -> pa.Table:
         base = None if each.base_file is None else f"{root}/{each.base_file}"
         slice_of = (each.file_id, each.partition, each.instant, base, each.base_bytes)
         rows.append((*slice_of, len(each.log_files), each.log_bytes, 0, each.log_bytes))
-    return Rows.table(columns, rows)
+    return result_table(columns, rows)
 
 
 def matches_by_folder(path: str, pattern: str) -> bool:

@@ -20,7 +20,6 @@ from pudi.statement.execute.create import (
     table_at,
 )
 from pudi.statement.host import CataloguedEntry, Entry
-from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import (
     Alter,
@@ -118,11 +117,11 @@ def _add_columns(session: Session, statement: Alter, table: Table) -> None:
     for column in statement.columns:  # all are looked at before any is added
         arrow_field(session, column)
         if not column.nullable:
-            raise wrong(session.text, column.at, f"column {column.name} is null in the records that are there")
+            raise session.wrong(column.at, f"column {column.name} is null in the records that are there")
         if column.name.lower() in seen:
-            raise wrong(session.text, column.at, f"column {column.name} is named twice")
+            raise session.wrong(column.at, f"column {column.name} is named twice")
         if named(table.schema.names, column.name) is not None:
-            raise wrong(session.text, column.at, f"there is a column {column.name} already")
+            raise session.wrong(column.at, f"there is a column {column.name} already")
         seen.add(column.name.lower())
     for column in statement.columns:
         with session.at(column.at):

@@ -19,7 +19,6 @@ from pudi.format.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_I
 from pudi.schema import without_meta_fields
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
 from pudi.statement.host import Entry, Home
-from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import (
     ColumnDef,
@@ -166,11 +165,11 @@ def _created(
     typed = [column for column in statement.partitioned_by if column.type]
     twice = next((column for column in typed if named(schema.names, column.name) is not None), None)
     if twice is not None:
-        raise wrong(session.text, twice.at, f"there is a column {twice.name} already: name it without its type")
+        raise session.wrong(twice.at, f"there is a column {twice.name} already: name it without its type")
     schema = pa.schema([*schema, *(arrow_field(session, column) for column in typed)])
     partitions = [known_column(session, schema, column) for column in statement.partitioned_by]
     if not len(schema):
-        raise wrong(session.text, statement.table.at, f"there is no table at {path}: name columns to create one")
+        raise session.wrong(statement.table.at, f"there is no table at {path}: name columns to create one")
     ordered = [field for field in schema if field.name not in partitions]
     schema = pa.schema([*ordered, *(schema.field(name) for name in partitions)])
     hive = {} if _HIVE_STYLE in options else {_HIVE_STYLE: "true"}
@@ -213,7 +212,7 @@ def _schema(session: Session, statement: CreateTable) -> pa.Schema:
 def arrow_field(session: Session, column: ColumnDef) -> pa.Field:
     """Return a column as a field; an error names its place."""
     if not column.type:
-        raise wrong(session.text, column.at, f"column {column.name} has no type")
+        raise session.wrong(column.at, f"column {column.name} has no type")
     with session.at(column.at):
         return pa.field(column.name, arrow_type_of(column.type, column.name), column.nullable)
 
@@ -222,7 +221,7 @@ def known_column(session: Session, schema: pa.Schema, column: ColumnDef) -> str:
     """Return a column as the table spells it; an error names its place."""
     known = named(schema.names, column.name)
     if known is None:
-        raise wrong(session.text, column.at, f"there is no column {column.name}; there are {', '.join(schema.names)}")
+        raise session.wrong(column.at, f"there is no column {column.name}; there are {', '.join(schema.names)}")
     return known
 
 
@@ -230,7 +229,7 @@ def _check_same(session: Session, statement: CreateTable, table: Table, roles: M
     """Refuse what the table at a place contradicts: columns, keys, type, and partition columns of no columns."""
     if statement.partitioned_by and not statement.columns:
         at = statement.partitioned_by[0].at
-        raise wrong(session.text, at, f"PARTITIONED BY takes columns of a new table; there is one at {table.path}")
+        raise session.wrong(at, f"PARTITIONED BY takes columns of a new table; there is one at {table.path}")
     config = table.config
     there = {
         "record_key": list(config.record_key_fields),
@@ -247,7 +246,7 @@ def _check_same(session: Session, statement: CreateTable, table: Table, roles: M
         kind = None if known is None else table.schema.field(known).type
         if kind != arrow_field(session, column).type:
             has = f"has {known} of type {kind}" if known else "does not have it"
-            raise wrong(session.text, column.at, f"column {column.name}: the table at {table.path} {has}")
+            raise session.wrong(column.at, f"column {column.name}: the table at {table.path} {has}")
 
 
 _SHORT_OPTIONS = {
@@ -363,10 +362,8 @@ def create_view(session: Session, statement: CreateView) -> Any:
     if statement.columns:
         names = session.host.columns(frame)
         if len(names) != len(statement.columns):
-            raise wrong(
-                session.text,
-                statement.query.at,
-                f"the view has {len(statement.columns)} columns, the query {len(names)}",
+            raise session.wrong(
+                statement.query.at, f"the view has {len(statement.columns)} columns, the query {len(names)}"
             )
         frame = frame.toDF(*statement.columns)
     scope = "GlobalTempView" if statement.is_global else "TempView"
@@ -389,10 +386,10 @@ def create_index(session: Session, statement: CreateIndex) -> Any:
     of_keys = sorted(c.lower() for c in statement.columns) == sorted(k.lower() for k in keys)
     kind = statement.kind or ("record_index" if of_keys else "secondary_index")
     if kind == "record_index" and statement.name.lower() != kind:
-        raise wrong(session.text, statement.table.at, f"an index of the record key is named {kind}, in Hudi too")
+        raise session.wrong(statement.table.at, f"an index of the record key is named {kind}, in Hudi too")
     if kind == "record_index" and statement.columns and not of_keys:
         of = f"name {', '.join(keys)} or no column" if keys else "name no column"
-        raise wrong(session.text, statement.table.at, f"{kind} is of the record key: {of}")
+        raise session.wrong(statement.table.at, f"{kind} is of the record key: {of}")
     with session.at(statement.table):
         if statement.exists_ok and full_index_name(table, statement.name) is not None:
             return session.done()

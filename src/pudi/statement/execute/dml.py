@@ -22,7 +22,6 @@ from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.spark_types import quote
 from pudi.statement.execute.partitions import constants_of, partitions_with
-from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.shared_meaning import is_read_differently, parts_of, shared_condition, shared_parts, shared_value
 from pudi.statement.tree import Delete, Insert, Text, Update
@@ -89,16 +88,14 @@ def _rows(session: Session, statement: Insert, table: Table) -> Any:
         str(named(table.config.partition_fields, name)) for name, _ in statement.partition
     }
     if statement.partition and missing_parts:
-        raise wrong(
-            session.text, statement.table.at, f"PARTITION (…) lacks {min(missing_parts)}: name all partition columns"
-        )
+        raise session.wrong(statement.table.at, f"PARTITION (…) lacks {min(missing_parts)}: name all partition columns")
     columns = session.data_columns(table)
     given = [field for field in columns if field.name not in static]
     if statement.columns:
         spelt = [named([field.name for field in columns], name) for name in statement.columns]
         for name, known in zip(statement.columns, spelt, strict=True):
             if known is None:
-                raise wrong(session.text, statement.table.at, f"the table has no column {name}")
+                raise session.wrong(statement.table.at, f"the table has no column {name}")
         given = [table.schema.field(str(name)) for name in spelt]
     frame = session.data(statement.query)
     by_name = statement.by_name or _has_names(session, statement, frame, given)
@@ -126,7 +123,7 @@ def _has_names(session: Session, statement: Insert, frame: Any, wanted: list[pa.
     found = [names.count(field.name.lower()) for field in wanted]
     if max(found, default=0) > 1:
         twice = wanted[found.index(max(found))].name
-        raise wrong(session.text, statement.query.at, f"the query has column {twice} twice: give one another name")
+        raise session.wrong(statement.query.at, f"the query has column {twice} twice: give one another name")
     return bool(wanted) and min(found) == 1
 
 
@@ -139,7 +136,7 @@ def _by_name(session: Session, statement: Insert, frame: Any, wanted: list[pa.Fi
         why = f"the table has no column {unknown[0]}" if unknown else f"the query has no column {missing[0]}"
         twice = len(names) > len(wanted) and not unknown
         problem = "the query has a column twice" if twice else why
-        raise wrong(session.text, statement.query.at, f"columns meet by name: {problem}")
+        raise session.wrong(statement.query.at, f"columns meet by name: {problem}")
     by_name = {field.name.lower(): field for field in wanted}
     return [by_name[name.lower()] for name in names]
 
@@ -167,14 +164,13 @@ def update(session: Session, statement: Update) -> Any:
     for name, value in statement.values:
         column = _column(session, table, name, value, alias)
         if column in values:
-            raise wrong(session.text, value.at, f"column {column} is set twice")
+            raise session.wrong(value.at, f"column {column} is set twice")
         values[column] = value
     fixed = {*table.config.record_key_fields, *table.config.partition_fields}
     for name, value in values.items():
         if name in fixed:
             what = "part of the record key" if name in table.config.record_key_fields else "a partition column"
-            raise wrong(
-                session.text,
+            raise session.wrong(
                 value.at,
                 f"column {name} is {what}, which UPDATE can't set: delete the rows and insert others",
             )
@@ -260,13 +256,11 @@ def _column(session: Session, table: Table, name: str, value: Text, alias: str) 
     exact = str(session.host.settings.get("spark.sql.caseSensitive")).lower() == "true"
     whole = named(table.schema.names, plain.partition(".")[0])
     if known is None and whole is not None and "." in plain:
-        raise wrong(
-            session.text,
-            value.at,
-            f"{plain} is a field of column {whole}: SET gives whole columns, {whole} = named_struct(…)",
+        raise session.wrong(
+            value.at, f"{plain} is a field of column {whole}: SET gives whole columns, {whole} = named_struct(…)"
         )
     if known is None or (exact and known != plain):
-        raise wrong(session.text, value.at, f"the table has no column {name}; it has {', '.join(table.schema.names)}")
+        raise session.wrong(value.at, f"the table has no column {name}; it has {', '.join(table.schema.names)}")
     return known
 
 

@@ -25,11 +25,10 @@ from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeSta
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.schema.types import takes_as_is
 from pudi.statement.execute.merge_computed import CLAUSE, COMPUTED, SIDES, MergeValues
-from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.shared_meaning import compared_exactly, holds, is_shared_in_merge
-from pudi.statement.store_assignment import spark_name
 from pudi.statement.table_uses import conjuncts
+from pudi.statement.translate.kinds import spark_name
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
 from pudi.table.merge_builder import execute_clauses
@@ -50,14 +49,17 @@ def merge(session: Session, statement: Merge) -> Any:
     """Run MERGE INTO.
 
     Raises:
-        InvalidArgumentError: a clause names a column that isn't there, or several rows of the source match one row.
+        InvalidArgumentError: a clause names a column that isn't there, lacks or repeats one, the source has a key,
+            partition or ordering column of another type, two clauses delete matched rows, or several rows of the source
+            match one row.
     """
     table = session.changeable(statement.table)
     source = session.query(Text(f"SELECT * FROM {statement.source.text}", statement.source.at - len("SELECT * FROM ")))
     merging = _Merging(session, statement, table, session.host.schema(source))
     for clause in statement.clauses:
         merging.check(clause)
-    _check_merge(session.text, statement, table, merging.columns)
+    for message, clause in _faults(statement, table, merging.columns):
+        raise session.wrong(clause.at, message)
     on = merging.on()
     clauses = merging.clauses()
     if merging.computed:
@@ -115,9 +117,9 @@ class _Merging:
     def check(self, clause: MergeAction) -> None:
         """See that a clause sets columns that the table has."""
         for name, value in clause.values or ():
-            if named(self.table.schema.names, bare(name, self.target)) is None:
+            if named(self.table.schema.names, _bare(name, self.target)) is None:
                 known = ", ".join(self.table.schema.names)
-                raise wrong(self.session.text, value.at, f"the table has no column {name}; it has {known}")
+                raise self.session.wrong(value.at, f"the table has no column {name}; it has {known}")
 
     def on(self) -> str | tuple[()]:
         """The condition of the match, without what the engine computes of joined rows."""
@@ -193,8 +195,7 @@ class _Merging:
         for node in self._parsed(condition).find_all(exp.Func):
             name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
             if name.lower() in _CHANGING:
-                raise wrong(
-                    self.session.text,
+                raise self.session.wrong(
                     condition.at,
                     f"{name} gives another value each time: let a column of the source have it",
                 )
@@ -209,7 +210,7 @@ class _Merging:
         if clause.action == "delete":
             return None
         values = clause.values if clause.values is not None else self._star(clause)
-        given = [(str(named(self.table.schema.names, bare(name, self.target))), value) for name, value in values]
+        given = [(str(named(self.table.schema.names, _bare(name, self.target))), value) for name, value in values]
         found: dict[str, object] = {}
         for column, value in (*given, *self._folders(clause, [name for name, _ in given])):
             found[column] = self._value(value, clause, number, self.table.schema.field(column), alone=alone)
@@ -259,7 +260,7 @@ class _Merging:
         try:
             tree = parse_one(text.text, dialect="spark")
         except SqlglotError as error:
-            raise wrong(self.session.text, text.at, f"this is no expression: {_first_line(error)}") from error
+            raise self.session.wrong(text.at, f"this is no expression: {_first_line(error)}") from error
         assert isinstance(tree, exp.Expression)
         return tree
 
@@ -318,37 +319,21 @@ _VERSION_OF_MODES = 8
 """The first version whose tables say by which rule they merge; only there Hudi asks for ordering fields."""
 
 
-def _check_merge(text: str, statement: Merge, table: Table, source: pa.Schema) -> None:
-    """Refuse a merge that Hudi refuses.
-
-    Args:
-        text: the statement's text, for errors.
-        statement: the merge.
-        table: the table merged into.
-        source: the source's columns.
-
-    Raises:
-        InvalidArgumentError: a clause lacks or repeats a column, the source has a key, partition or ordering column of
-            another type, or two clauses delete matched rows.
-    """
-    for message, clause in _faults(statement, table, source):
-        raise wrong(text, clause.at, message)
-
-
-def assigned(clause: MergeAction, table: Table, target: str) -> list[str]:
+def _assigned(clause: MergeAction, table: Table, target: str) -> list[str]:
     """Return the table's columns that a clause sets, those that it sets twice twice; unknown ones are left out."""
     given = [name for name, _ in clause.values or ()]
-    names = [named(table.schema.names, bare(name, target)) for name in given]
+    names = [named(table.schema.names, _bare(name, target)) for name in given]
     return [name for name in names if name is not None]
 
 
-def bare(name: str, alias: str) -> str:
+def _bare(name: str, alias: str) -> str:
     """Return the name of a column without the table's name in front."""
     first, dot, rest = name.partition(".")
     return rest if dot and first.lower() == alias.lower() else name
 
 
 def _faults(statement: Merge, table: Table, source: pa.Schema) -> Iterator[tuple[str, MergeAction]]:
+    """Yield the reasons for which Hudi refuses a merge, each with a clause."""
     target = statement.alias or statement.table.parts[-1]
     deletes = [clause for clause in statement.clauses if clause.when is When.MATCHED and clause.action == "delete"]
     if len(deletes) > 1:
@@ -358,9 +343,12 @@ def _faults(statement: Merge, table: Table, source: pa.Schema) -> Iterator[tuple
         if clause.action == "delete":
             continue
         if clause.values is None:
-            yield from ((message, clause) for message in _lacking(clause, table, source))
+            lacking = next((name for name in table.schema.names if named(source.names, name) is None), None)
+            if lacking is not None:
+                star = "UPDATE SET *" if clause.action == "update" else "INSERT *"
+                yield f"{star}: the source has no column {lacking}; name the columns", clause
             continue
-        names = assigned(clause, table, target)
+        names = _assigned(clause, table, target)
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             yield f"column {twice} is set twice", clause
@@ -386,14 +374,6 @@ def _advice(clause: MergeAction, name: str) -> str:
     return "without it nothing says which version of the record is newer"
 
 
-def _lacking(clause: MergeAction, table: Table, source: pa.Schema) -> Iterator[str]:
-    """Yield what's wrong with `*`, which stands for all of the table's columns."""
-    missing = [name for name in table.schema.names if named(source.names, name) is None]
-    if missing:
-        star = "UPDATE SET *" if clause.action == "update" else "INSERT *"
-        yield f"{star}: the source has no column {missing[0]}; name the columns"
-
-
 def _mistyped(table: Table, source: pa.Schema, ordering: tuple[str, ...]) -> Iterator[str]:
     """Yield the columns of the source whose type isn't that of the key, partition or ordering column of their name."""
     config = table.config
@@ -408,5 +388,5 @@ def _mistyped(table: Table, source: pa.Schema, ordering: tuple[str, ...]) -> Ite
             continue
         wanted, given = table.schema.field(name).type, source.field(own).type
         if not takes_as_is(wanted, given):
-            kinds = spark_name(wanted), spark_name(given)
+            kinds = spark_name(wanted).lower(), spark_name(given).lower()
             yield f"the {what} {name} is {kinds[0]}, the source's column {own} is {kinds[1]}: CAST it in the source"

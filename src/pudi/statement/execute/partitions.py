@@ -12,7 +12,6 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import bind_value, parse
 from pudi.expr.tree import Literal
 from pudi.record import DEFAULT_PARTITION, matching_paths
-from pudi.statement.parse.reader import wrong
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Alter, Partition, Show, Text
 from pudi.table import Table
@@ -30,14 +29,14 @@ def constants_of(session: Session, table: Table, partition: Partition) -> dict[s
         known = named(table.config.partition_fields, name)
         if known is None:
             there = ", ".join(table.config.partition_fields) or "none"
-            raise wrong(
-                session.text,
-                session.text.upper().find("PARTITION"),
-                f"{name} is no partition column: these are {there}",
-            )
+            raise _wrong(session, f"{name} is no partition column: these are {there}")
         if value is not None:
             found[known] = _constant(session, table, value, table.schema.field(known).type)
     return found
+
+
+def _wrong(session: Session, message: str) -> InvalidArgumentError:
+    return session.wrong(session.text.upper().find("PARTITION"), message)
 
 
 def _constant(session: Session, table: Table, value: Text, kind: pa.DataType) -> object:
@@ -47,13 +46,13 @@ def _constant(session: Session, table: Table, value: Text, kind: pa.DataType) ->
         try:
             return pa.scalar(text.strip()).cast(kind).as_py()
         except pa.ArrowInvalid as error:
-            raise wrong(session.text, value.at, f"{text!r} is no {kind}") from error
+            raise session.wrong(value.at, f"{text!r} is no {kind}") from error
     if pa.types.is_timestamp(kind) and session.host.spark is not None:
         return _moment(session, value, kind)
     with session.at(value):
         bound = bind_value(parse(value.text), table.schema, kind)
     if not isinstance(bound, Literal):
-        raise wrong(session.text, value.at, "the value of a partition column is a constant")
+        raise session.wrong(value.at, "the value of a partition column is a constant")
     return bound.value
 
 
@@ -63,7 +62,7 @@ def _moment(session: Session, value: Text, kind: pa.DataType) -> object:
     with session.at(value):
         micros = session.host.query(query, [], []).first()[0]
     if micros is None and value.text.strip().upper() != "NULL":
-        raise wrong(session.text, value.at, f"{value.text} is no {kind}")
+        raise session.wrong(value.at, f"{value.text} is no {kind}")
     return pa.scalar(micros, pa.timestamp("us", kind.tz)).cast(kind).as_py()
 
 
@@ -71,7 +70,7 @@ def _check_once(session: Session, partition: Partition) -> None:
     names = [name.lower() for name, _ in partition]
     for name in names:
         if names.count(name) > 1:
-            raise wrong(session.text, session.text.upper().find("PARTITION"), f"PARTITION (…) has {name} twice")
+            raise _wrong(session, f"PARTITION (…) has {name} twice")
 
 
 def path_pattern(session: Session, table: Table, partition: Partition) -> str:
@@ -91,8 +90,7 @@ def path_pattern(session: Session, table: Table, partition: Partition) -> str:
     unknown = [name for name in by_field if name not in fields]
     if missing or unknown:
         why = f"lacks {missing[0]}" if missing else f"has {unknown[0]}"
-        at = session.text.upper().find("PARTITION")
-        raise wrong(session.text, at, f"PARTITION (…) {why}: partition columns are {', '.join(fields) or 'none'}")
+        raise _wrong(session, f"PARTITION (…) {why}: partition columns are {', '.join(fields) or 'none'}")
     folders = table.partition_path({**dict.fromkeys(fields), **exact}).split("/")
     for place, name in enumerate(fields):
         if name in by_field:
@@ -131,8 +129,7 @@ def add(session: Session, statement: Alter, table: Table) -> None:
         values = constants_of(session, table, each)
         missing = [name for name in fields if name not in values]
         if missing:
-            at = session.text.upper().find("PARTITION")
-            raise wrong(session.text, at, f"PARTITION (…) lacks {missing[0]}: it names all of {', '.join(fields)}")
+            raise _wrong(session, f"PARTITION (…) lacks {missing[0]}: it names all of {', '.join(fields)}")
         paths.append(table.partition_path(values))
     table.add_partitions(paths, exists_ok=statement.exists_ok)
 
@@ -149,7 +146,7 @@ def shown(session: Session, statement: Show, table: Table) -> Sequence[Sequence[
     """Return the rows of SHOW PARTITIONS: those with the given values; none where a column isn't the table's."""
     for name, value in statement.partition:
         if value is None:
-            raise wrong(session.text, session.text.upper().find("PARTITION"), f"PARTITION (…): {name} has no value")
+            raise _wrong(session, f"PARTITION (…): {name} has no value")
     found = [path for path in table.partitions(empty=True) if path]
     if not statement.partition:
         return [(path,) for path in found]

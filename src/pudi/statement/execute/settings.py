@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pudi.config import option
+from pudi.config import KEY_PREFIXES, option
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.statement.attached_catalogs import ATTACHED
-from pudi.statement.host import DATABASE, NAMED_TABLE, WAREHOUSE, Rows
+from pudi.statement.host import DATABASE, NAMED_TABLE, WAREHOUSE, result_table
 from pudi.statement.session import Session
 from pudi.statement.shared_meaning import UTC
 from pudi.statement.tree import (
@@ -25,7 +25,6 @@ from pudi.statement.tree import (
     Use,
 )
 
-_OWN = ("hoodie.", "pudi.")
 _OF_SQL = "pudi.sql."
 _NAMES = (NAMED_TABLE, ATTACHED, DATABASE)
 """Beginnings of the settings that RESET without a key keeps."""
@@ -61,13 +60,13 @@ def set_option(session: Session, statement: SetOption) -> Any:
         NotSupportedError: a setting of Spark gives statements a meaning that they don't have on this machine.
     """
     key, value = statement.key, statement.value
-    own = key is not None and key.startswith(_OWN)
+    own = key is not None and key.startswith(KEY_PREFIXES)
     local = session.host.spark is None
     if not (own or local or key is None):
         return session.host.query(Text(session.text, 0), [], [])
     if key is None:
         known = ((name, redacted(name, text)) for name, text in session.host.settings.items().items())
-        return session.host.result(Rows.table(_SHOWN, sorted(known)))
+        return session.host.result(result_table(_SHOWN, sorted(known)))
     if value is not None:
         with session.at(0):
             if own:
@@ -76,7 +75,7 @@ def set_option(session: Session, statement: SetOption) -> Any:
                 _check_meaning(key, value)
         session.host.settings.set(key, value)
     shown = session.host.settings.get(key)
-    return session.host.result(Rows.table(_SHOWN, [(key, "<undefined>" if shown is None else redacted(key, shown))]))
+    return session.host.result(result_table(_SHOWN, [(key, "<undefined>" if shown is None else redacted(key, shown))]))
 
 
 def reset_option(session: Session, statement: ResetOption) -> Any:
@@ -86,7 +85,7 @@ def reset_option(session: Session, statement: ResetOption) -> Any:
     settings, key = session.host.settings, statement.key
     for each in [key] if key is not None else [name for name in settings.items() if not name.startswith(_NAMES)]:
         settings.unset(each)
-    return session.host.result(Rows.table((), []))
+    return session.host.result(result_table((), []))
 
 
 def _check_known(key: str) -> None:

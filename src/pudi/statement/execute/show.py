@@ -13,7 +13,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.schema import META_FIELDS
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_type, quote
 from pudi.statement.execute import partitions
-from pudi.statement.host import Entry, Rows
+from pudi.statement.host import Entry, result_table
 from pudi.statement.session import Session, named
 from pudi.statement.tree import Show
 from pudi.table import Table
@@ -32,9 +32,9 @@ def show(session: Session, statement: Show) -> Any:
         pattern = (statement.like or "*").lower().replace("%", "*")
         kept = [row for row in found if any(fnmatch.fnmatch(row[1], each) for each in pattern.split("|"))]
         columns: _Columns = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
-        return session.host.result(Rows.table(columns, kept))
+        return session.host.result(result_table(columns, kept))
     columns, rows = _SHOWS[statement.what]
-    return session.host.result(Rows.table(columns, rows(session, statement, session.table(statement.table))))
+    return session.host.result(result_table(columns, rows(session, statement, session.table(statement.table))))
 
 
 def _properties(session: Session, statement: Show, table: Table) -> Iterable[Sequence[object]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pudi.errors import NotSupportedError
-from pudi.statement.parse.reader import Reader, place
+from pudi.statement.parse.reader import Reader
 from pudi.statement.tree import (
     Alter,
     Change,
@@ -32,27 +31,27 @@ def read_partition(reader: Reader) -> Partition:
     """Read `PARTITION (column = value, column)`, if it comes."""
     if not reader.takes("PARTITION"):
         return ()
-    reader.need("(")
-    found: list[tuple[str, Text | None]] = []
-    while not found or reader.takes(","):
+
+    def value() -> tuple[str, Text | None]:
         column = reader.name("a partition column")
-        found.append((column, reader.until(",", what="a value") if reader.takes("=") else None))
-    reader.need(")")
-    return tuple(found)
+        return column, reader.until(",", what="a value") if reader.takes("=") else None
+
+    return reader.in_parentheses(value)
 
 
 def _properties(reader: Reader) -> dict[str, str]:
     """Read `(key = value, …)`; keys with dots, or in quotes."""
-    reader.need("(")
     found: dict[str, str] = {}
-    while not found or reader.takes(","):
+
+    def value() -> None:
         at, key = reader.at, _key(reader)
         if key in found:
             raise reader.wrong(f"{key} is given twice", at)
         if not reader.takes("="):
             raise reader.wrong("= is expected behind the key")
         found[key] = reader.plain()
-    reader.need(")")
+
+    reader.in_parentheses(value)
     return found
 
 
@@ -80,9 +79,8 @@ def _create(reader: Reader) -> Statement | None:
         return None
     reader.takes("EXTERNAL")
     if reader.sees("OR", "REPLACE", "TABLE"):
-        raise NotSupportedError(
-            f"SQL, {place(reader.text, reader.at)}: CREATE OR REPLACE TABLE, which Hudi doesn't have either: "
-            "DROP TABLE first, or INSERT OVERWRITE"
+        raise reader.refused(
+            "CREATE OR REPLACE TABLE, which Hudi doesn't have either: DROP TABLE first, or INSERT OVERWRITE"
         )
     if not reader.takes("TABLE"):
         return None
@@ -155,12 +153,7 @@ def _table_part(reader: Reader, parts: dict[str, object], *, is_like: bool) -> N
 
 def _columns(reader: Reader) -> tuple[ColumnDef, ...]:
     """Columns in parentheses; those of PARTITIONED BY may have no type."""
-    reader.need("(")
-    found = [_column(reader)]
-    while reader.takes(","):
-        found.append(_column(reader))
-    reader.need(")")
-    return tuple(found)
+    return reader.in_parentheses(lambda: _column(reader))
 
 
 def _column(reader: Reader) -> ColumnDef:
@@ -170,16 +163,14 @@ def _column(reader: Reader) -> ColumnDef:
     comment = reader.string() if reader.takes("COMMENT") else None
     after = _after(reader)
     if reader.word() in {"DEFAULT", "GENERATED"}:
-        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: columns with {reader.word()}")
+        raise reader.refused(f"columns with {reader.word()}")
     return ColumnDef(name, kind, at, nullable, after, comment)
 
 
 def _after(reader: Reader) -> str | None:
     """Read `AFTER column`, if it comes."""
     if reader.sees("FIRST"):
-        raise NotSupportedError(
-            f"SQL, {place(reader.text, reader.at)}: FIRST: meta fields are the first columns of a table; use AFTER"
-        )
+        raise reader.refused("FIRST: meta fields are the first columns of a table; use AFTER")
     return reader.name("a column") if reader.takes("AFTER") else None
 
 
@@ -272,9 +263,8 @@ def _add(reader: Reader, table: TableName) -> Alter:
     while reader.sees("PARTITION"):
         partitions.append(read_partition(reader))
         if reader.sees("LOCATION"):
-            raise NotSupportedError(
-                f"SQL, {place(reader.text, reader.at)}: LOCATION of a partition: Hudi keeps a table's partitions below "
-                "the table; leave it out"
+            raise reader.refused(
+                "LOCATION of a partition: Hudi keeps a table's partitions below the table; leave it out"
             )
     return Alter(table, Change.ADD_PARTITION, partitions=tuple(partitions), exists_ok=exists_ok)
 
@@ -316,12 +306,12 @@ def _change_column(reader: Reader, table: TableName) -> Alter:
     if reader.takes("COMMENT"):
         return Alter(table, Change.COMMENT, columns=(ColumnDef(name, "", at, comment=reader.string()),))
     if reader.word() in {"SET", "DROP"}:
-        raise NotSupportedError(f"SQL, {place(reader.text, reader.at)}: {_OF_A_COLUMN}: TYPE …, AFTER …, COMMENT …")
+        raise reader.refused(f"{_OF_A_COLUMN}: TYPE …, AFTER …, COMMENT …")
     new = _column(reader)
     if new.name.lower() != name.lower():
-        raise NotSupportedError(f"SQL, {place(reader.text, at)}: to rename a column, write RENAME COLUMN a TO b")
+        raise reader.refused("to rename a column, write RENAME COLUMN a TO b", at)
     if not new.nullable:
-        raise NotSupportedError(f"SQL, {place(reader.text, at)}: {_OF_A_COLUMN}, not whether it takes nulls")
+        raise reader.refused(f"{_OF_A_COLUMN}, not whether it takes nulls", at)
     return Alter(table, Change.CHANGE_TYPE, columns=(replace(new, name=name),))
 
 
@@ -335,12 +325,8 @@ def _unset(reader: Reader, table: TableName) -> Alter:
     if not reader.takes("TBLPROPERTIES"):
         raise reader.wrong("TBLPROPERTIES is expected")
     exists_ok = _exists(reader)
-    reader.need("(")
-    names = [_key(reader)]
-    while reader.takes(","):
-        names.append(_key(reader))
-    reader.need(")")
-    return Alter(table, Change.UNSET_PROPERTIES, names=tuple(names), exists_ok=exists_ok)
+    names = reader.in_parentheses(lambda: _key(reader))
+    return Alter(table, Change.UNSET_PROPERTIES, names=names, exists_ok=exists_ok)
 
 
 _CHANGES: Mapping[str, Callable[[Reader, TableName], Alter]] = {

@@ -149,9 +149,7 @@ def _inserted(reader: Reader) -> tuple[tuple[str, Text], ...]:
     columns = reader.names()
     reader.need("VALUES")
     reader.need("(")
-    values = [reader.until(",", what="a value")]
-    while reader.takes(","):
-        values.append(reader.until(",", what="a value"))
+    values = reader.listed(lambda: reader.until(",", what="a value"))
     if len(values) != len(columns):
         raise reader.wrong(f"there are {len(columns)} columns, and {len(values)} values")
     reader.need(")")
@@ -169,12 +167,12 @@ def _check_order(reader: Reader, before: MergeAction, clause: MergeAction) -> No
 
 
 def _assignments(reader: Reader, *ends: str) -> tuple[tuple[str, Text], ...]:
-    found: list[tuple[str, Text]] = []
-    while not found or reader.takes(","):
+    def value() -> tuple[str, Text]:
         column = reader.dotted()
         reader.need("=")
-        found.append((column, reader.until(",", *ends, what="a value")))
-    return tuple(found)
+        return column, reader.until(",", *ends, what="a value")
+
+    return reader.listed(value)
 
 
 def _alias(reader: Reader, *keywords: str) -> str | None:

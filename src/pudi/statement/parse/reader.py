@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from sqlglot import Token, TokenType
 from sqlglot.dialects import Spark
 from sqlglot.errors import SqlglotError
 
-from pudi.errors import InvalidArgumentError, PudiError
+from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError
 from pudi.statement.tree import TableName, Text
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _LONGEST = 60
+_Item = TypeVar("_Item")
 
 
 def place(text: str, at: int) -> str:
@@ -92,6 +94,10 @@ class Reader:
         """The error at the next word, or at a place."""
         return wrong(self.text, self.at if at is None else at, message)
 
+    def refused(self, message: str, at: int | None = None) -> NotSupportedError:
+        """The error of what pudi doesn't run, at the next word or at a place."""
+        return NotSupportedError(f"SQL, {place(self.text, self.at if at is None else at)}: {message}")
+
     def word(self, ahead: int = 0) -> str:
         """A word to come, in upper case; empty for a text, a quoted name, and at the end."""
         place = self.position + ahead
@@ -145,29 +151,32 @@ class Reader:
             raise self.wrong(f"{what} is expected", token.start)
         return raw
 
-    def names(self, what: str = "a column") -> tuple[str, ...]:
-        """Read names in parentheses, of columns inside structs with dots."""
-        self.need("(")
-        found = [self.dotted(what)]
-        while self.takes(","):
-            found.append(self.dotted(what))
-        self.need(")")
+    def listed(self, item: Callable[[], _Item], by: str = ",") -> tuple[_Item, ...]:
+        """Read items, each by a function, with a sign between them."""
+        found = [item()]
+        while self.takes(by):
+            found.append(item())
         return tuple(found)
+
+    def in_parentheses(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read items in parentheses, each by a function, with commas between them."""
+        self.need("(")
+        found = self.listed(item)
+        self.need(")")
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        """Read names in parentheses, of columns inside structs with dots."""
+        return self.in_parentheses(self.dotted)
 
     def dotted(self, what: str = "a column") -> str:
         """Read a name that may have dots."""
-        parts = [self.name(what)]
-        while self.takes("."):
-            parts.append(self.name(what))
-        return ".".join(parts)
+        return ".".join(self.listed(lambda: self.name(what), "."))
 
     def table(self) -> TableName:
         """Read the name of a table."""
         at = self.at
-        parts = [self.name("a table")]
-        while self.takes("."):
-            parts.append(self.name("a table"))
-        return TableName(tuple(parts), at)
+        return TableName(self.listed(lambda: self.name("a table"), "."), at)
 
     def string(self, what: str = "a text in quotes") -> str:
         """Read a text in quotes."""

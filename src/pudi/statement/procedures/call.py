@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.statement.host import Rows
-from pudi.statement.parse.reader import place, wrong
+from pudi.statement.host import result_table
 from pudi.statement.procedures import lock_audit, services, table, timeline
 from pudi.statement.procedures.procedure import Arguments, Parameter, Procedure
 from pudi.statement.session import Session
@@ -87,22 +86,23 @@ def call(session: Session, statement: Call) -> Any:
     """
     procedure = PROCEDURES.get(statement.procedure)
     if procedure is None:
-        where = place(session.text, statement.at)
         if statement.procedure in WITHOUT:
-            raise NotSupportedError(
-                f"SQL, {where}: CALL {statement.procedure}: Hudi has this procedure, pudi doesn't; run it with Hudi. "
-                "CALL help lists those of pudi"
-            )
+            with session.at(statement.at):
+                raise NotSupportedError(
+                    f"CALL {statement.procedure}: Hudi has this procedure, pudi doesn't; run it with Hudi. CALL help "
+                    "lists those of pudi"
+                )
         near = difflib.get_close_matches(statement.procedure, PROCEDURES, n=1, cutoff=0.0)
-        raise InvalidArgumentError(
-            f"SQL, {where}: there is no procedure {statement.procedure}; the nearest is {near[0]}, CALL help lists all"
+        raise session.wrong(
+            statement.at,
+            f"there is no procedure {statement.procedure}; the nearest is {near[0]}, CALL help lists all",
         )
     arguments = Arguments(session, _bound(session, procedure, statement))
     if str(arguments.values.get("filter") or ""):
         raise NotSupportedError(f"CALL {procedure.name} with filter: filter the rows that it gives")
     with session.at(statement.at):
         rows = list(procedure.run(arguments))
-    return session.host.result(Rows.table(procedure.columns, rows))
+    return session.host.result(result_table(procedure.columns, rows))
 
 
 def _bound(session: Session, procedure: Procedure, statement: Call) -> dict[str, object]:
@@ -119,12 +119,12 @@ def _bound(session: Session, procedure: Procedure, statement: Call) -> dict[str,
         if parameter is None or name in given:
             known = ", ".join(each.name for each in procedure.parameters)
             what = f"{name} is given twice" if name in given else f"there is no parameter {name or position + 1}"
-            raise wrong(session.text, argument.at, f"CALL {procedure.name}: {what}; there are {known}")
+            raise session.wrong(argument.at, f"CALL {procedure.name}: {what}; there are {known}")
         given.add(name)
         values[name] = _value(session, procedure, parameter, argument)
     for name, parameter in parameters.items():
         if parameter.required and name not in given:
-            raise wrong(session.text, statement.at, f"CALL {procedure.name} needs {parameter.name} => …")
+            raise session.wrong(statement.at, f"CALL {procedure.name} needs {parameter.name} => …")
     return values
 
 
@@ -138,6 +138,4 @@ def _value(session: Session, procedure: Procedure, parameter: Parameter, argumen
         return int(value)
     if kind is bool and str(value).lower() in {"true", "false"}:
         return str(value).lower() == "true"
-    raise wrong(
-        session.text, argument.at, f"CALL {procedure.name}: {parameter.name} is {parameter.type}, not {value!r}"
-    )
+    raise session.wrong(argument.at, f"CALL {procedure.name}: {parameter.name} is {parameter.type}, not {value!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pudi.config import (
     ArchiveOptions,
@@ -13,24 +13,26 @@ from pudi.config import (
     check_compactable,
 )
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.statement.procedures.procedure import PATH, TABLE, THE_TABLE, Arguments, Parameter, Procedure, Rows, limit
+from pudi.statement.procedures.procedure import (
+    FILTER,
+    PATH,
+    TABLE,
+    THE_TABLE,
+    Arguments,
+    Parameter,
+    Procedure,
+    Rows,
+    limit,
+)
 from pudi.statement.table_functions import moment_text
 from pudi.table import Table
+from pudi.table.overview import ServicePlan
 
 _OPTIONS = Parameter("options")
 
 
-def _plans(table: Table, service: str, count: int) -> list[Sequence[object]]:
-    """Plans of a service, newest first: instant, number of file groups, state, partitions."""
-    rows: list[Sequence[object]] = []
-    for each in table.service_plans(service)[:count]:
-        rows.append((each.instant, each.groups, each.state, ",".join(each.partitions)))
-    return rows
-
-
 _SCHEDULE, _EXECUTE, _BOTH = "schedule", "execute", "scheduleandexecute"
 _RUN = {"run": _EXECUTE, "": _BOTH}
-_ALL = 1 << 30
 
 
 def _operation(arguments: Arguments, wanted: Sequence[str]) -> str:
@@ -58,11 +60,24 @@ def _wanted(table: Table, service: str, *texts: str) -> list[str]:
 
 
 def _pending(table: Table, service: str) -> list[str]:
-    return [str(row[0]) for row in _plans(table, service, _ALL) if row[2] != "COMPLETED"]
+    return [each.instant for each in table.service_plans(service) if each.state != "COMPLETED"]
 
 
-def _plans_at(table: Table, service: str, instants: Sequence[str]) -> list[Sequence[object]]:
-    return [row for row in _plans(table, service, _ALL) if row[0] in instants]
+def _run(
+    arguments: Arguments, service: str, operation: str, wanted: Sequence[str], options: Mapping[str, str]
+) -> list[ServicePlan]:
+    """Plan a service, run its plans, or both, as an operation says; return the plans that the call is about."""
+    table = arguments.table
+    if operation != _EXECUTE:
+        table.schedule(service, options=options)
+    chosen = wanted or _pending(table, service)
+    if operation != _SCHEDULE and chosen:
+        table.run_pending(service=service, instants=chosen, spark=arguments.spark, options=options)
+    return [each for each in table.service_plans(service) if each.instant in chosen]
+
+
+def _row(plan: ServicePlan) -> tuple[object, ...]:
+    return plan.instant, plan.groups, plan.state
 
 
 def _run_compaction(arguments: Arguments) -> Rows:
@@ -72,12 +87,7 @@ def _run_compaction(arguments: Arguments) -> Rows:
     wanted = _wanted(table, "compaction", arguments.text("timestamp"), arguments.text("instants"))
     operation = _operation(arguments, wanted)
     options = _by_trigger(table, arguments.options())
-    if operation != _EXECUTE:
-        table.schedule("compaction", options=options)
-    chosen = wanted or _pending(table, "compaction")
-    if operation != _SCHEDULE and chosen:
-        table.run_pending(service="compaction", instants=chosen, spark=arguments.spark, options=options)
-    return [row[:3] for row in _plans_at(table, "compaction", chosen)]
+    return map(_row, _run(arguments, "compaction", operation, wanted, options))
 
 
 def _by_trigger(table: Table, options: dict[str, str]) -> dict[str, str]:
@@ -88,7 +98,7 @@ def _by_trigger(table: Table, options: dict[str, str]) -> dict[str, str]:
 
 def _show_compaction(arguments: Arguments) -> Rows:
     check_compactable(arguments.table.config, arguments.table.path)
-    return [row[:3] for row in _plans(arguments.table, "compaction", arguments.number("limit"))]
+    return map(_row, arguments.table.service_plans("compaction")[: arguments.number("limit")])
 
 
 def _run_clustering(arguments: Arguments) -> Rows:
@@ -108,17 +118,13 @@ def _run_clustering(arguments: Arguments) -> Rows:
         if not selected:
             return []
         options |= ClusteringOptions.of_partitions(selected)
-    if operation != _EXECUTE:
-        table.schedule("clustering", options=options)
-    chosen = wanted or _pending(table, "clustering")
-    if operation != _SCHEDULE and chosen:
-        table.run_pending(service="clustering", instants=chosen, spark=arguments.spark, options=options)
-    return [] if operation == _SCHEDULE else _shown(_plans_at(table, "clustering", chosen), arguments)
+    plans = _run(arguments, "clustering", operation, wanted, options)
+    return [] if operation == _SCHEDULE else _shown(plans, arguments)
 
 
-def _shown(rows: Sequence[Sequence[object]], arguments: Arguments) -> Rows:
+def _shown(plans: Sequence[ServicePlan], arguments: Arguments) -> Rows:
     shown = arguments.true("show_involved_partition")
-    return [(*row[:3], row[3] if shown else "*") for row in rows]
+    return [(*_row(each), ",".join(each.partitions) if shown else "*") for each in plans]
 
 
 def _run_clean(arguments: Arguments) -> Rows:
@@ -213,7 +219,7 @@ PROCEDURES = (
     ),
     Procedure(
         "show_clustering", "Table.service_plans", (TABLE, PATH, limit(20), _PARTITIONS), _CLUSTERING,
-        lambda a: _shown(_plans(a.table, "clustering", a.number("limit")), a),
+        lambda a: _shown(a.table.service_plans("clustering")[: a.number("limit")], a),
     ),
     Procedure(
         "run_clean", "Table.clean",
@@ -231,7 +237,7 @@ PROCEDURES = (
     ),
     Procedure(
         "show_cleans", "Table.history",
-        (THE_TABLE, limit(10), Parameter("showArchived", "boolean", False), Parameter("filter", default="")),
+        (THE_TABLE, limit(10), Parameter("showArchived", "boolean", False), FILTER),
         (
             ("clean_time", "string"), ("state_transition_time", "string"), ("action", "string"),
             ("start_clean_time", "string"), ("time_taken_in_millis", "bigint"), ("total_files_deleted", "int"),

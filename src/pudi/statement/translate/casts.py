@@ -66,16 +66,31 @@ def cast(value: Value, target: pa.DataType) -> Value:
 def _constant(value: Value, target: pa.DataType) -> str | None:
     """A constant day or point in time in its usual form; None for anything else."""
     literal = value.literal
-    if value.kind != TEXT or not isinstance(literal, str) or target not in {DATE, TIME}:
+    if value.kind != TEXT or not isinstance(literal, str):
         return None
-    try:
-        if target == DATE and _PLAIN_DAY.fullmatch(literal) and datetime.date.fromisoformat(literal):
-            return f"DATE '{literal}'"
-        if target == TIME and _PLAIN_MOMENT.fullmatch(literal) and datetime.datetime.fromisoformat(literal[:19]):
-            return f"TIMESTAMPTZ '{literal}{' 00:00:00' if len(literal) == len('yyyy-MM-dd') else ''}+00'"
-    except ValueError:
-        return None
+    if target == DATE and is_plain_day(literal):
+        return f"DATE '{literal}'"
+    if target == TIME and is_plain_moment(literal):
+        return f"TIMESTAMPTZ '{literal}{' 00:00:00' if len(literal) == len('yyyy-MM-dd') else ''}+00'"
     return None
+
+
+def is_plain_day(text: str) -> bool:
+    """Return whether a text is a day in its usual form, `2026-01-31`, which all engines read alike."""
+    return _PLAIN_DAY.fullmatch(text) is not None and _exists(text)
+
+
+def is_plain_moment(text: str) -> bool:
+    """Return whether a text is a point in time in its usual form, `2026-01-31 12:00:00.5`, or a day."""
+    return _PLAIN_MOMENT.fullmatch(text) is not None and _exists(text[:19])
+
+
+def _exists(text: str) -> bool:
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def try_cast(value: Value, target: pa.DataType) -> Value:
