@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -26,12 +27,13 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
+def start_server(folder: Path, port: int, more: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start a server, and wait until it takes connections.
 
     Args:
         folder: takes its files, and what it prints.
         port: where it listens.
+        more: settings of Spark besides.
     """
     folder.mkdir(exist_ok=True)
     settings = {
@@ -44,6 +46,7 @@ def start_server(folder: Path, port: int) -> subprocess.Popen[bytes]:
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.io.tmpdir={folder}",
+        **(more or {}),
     }
     confs = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     submit = [str(_pyspark() / "bin" / "spark-submit"), "--master", "local[2]", "--class", _SERVER]

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 
 from pudi.config.read_options import FormatOptions
-from pudi.engine.spark.session import check_session, functions, sql_errors, struct_type
-from pudi.errors import InvalidArgumentError
+from pudi.engine.spark.session import check_session, functions, is_connect, sql_errors, struct_type
+from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.record import SPARK_ERROR_MARK
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
+from pudi.statement.attached_catalogs import PURGED
 from pudi.statement.execute.merge_computed import COMPUTED
-from pudi.statement.host import CataloguedEntry, MergeQuery, Settings
+from pudi.statement.host import OWN_CATALOG, CataloguedEntry, MergeQuery, Settings
 from pudi.statement.run import run
 from pudi.statement.store_assignment import check_storable, places
 from pudi.statement.table_uses import TableUse, replaced
@@ -25,6 +30,11 @@ from pudi.table import Table
 from pudi.table.catalogs import root_at
 
 _IMPLEMENTATION = "spark.sql.catalogImplementation"
+_URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
+"""Settings that name the metastore of a session, as Spark takes them."""
+_SITE_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+"""Variables of the environment with folders on the class path of Spark, in which it finds hive-site.xml."""
+_log = logging.getLogger(__name__)
 _MISFIT = SPARK_ERROR_MARK + "SchemaError: {} is none of type {}; give one that is, or NULL: "
 
 
@@ -162,7 +172,8 @@ class SparkHost:
 
     def registered(self, name: TableName) -> CataloguedEntry | None:
         """A Hudi table in the Hive catalog of the session, which Spark alone can't read."""
-        if len(name.parts) > 2 or name.path is not None or self.settings.get(_IMPLEMENTATION) != "hive":
+        is_elsewhere = len(name.parts) > 2 and (len(name.parts) > 3 or name.parts[0].lower() != OWN_CATALOG)
+        if is_elsewhere or name.path is not None or not self._has_hive:
             return None
         if not self.spark.catalog.tableExists(_quoted(name)):
             return None
@@ -172,7 +183,53 @@ class SparkHost:
             return None
         key = FormatOptions.as_read_optimized.key
         optimized = f"{key}=true" in facts.get("Storage Properties", "")
-        return CataloguedEntry(root_at(facts["Location"]), {key: "true"} if optimized else {}, is_view=optimized)
+        managed = facts.get("Type") == "MANAGED" or f"{PURGED}=true" in facts.get("Table Properties", "")
+        return CataloguedEntry(
+            root_at(facts["Location"]),
+            {key: "true"} if optimized else {},
+            is_view=optimized,
+            is_managed=managed,
+        )
+
+    @property
+    def _has_hive(self) -> bool:
+        return self.settings.get(_IMPLEMENTATION) == "hive"
+
+    def metastore(self) -> str | None:
+        """Address of the Hive Metastore of the session, by its settings or its hive-site.xml; see `Host`."""
+        if not self._has_hive:
+            return None
+        said = next((value for value in map(self.settings.get, _URIS) if value), None)
+        uris = said if said is not None or is_connect(self.spark) else _uris_of_site()
+        servers = [uri.strip().removeprefix("thrift://") for uri in (uris or "").split(",") if uri.strip()]
+        return f"hive://{','.join(servers)}" if servers else None
+
+    def check_registrable(self, name: TableName) -> None:
+        """Refuse a new table on Connect, whose Hive catalog isn't found; a classic session knows it alone."""
+        if not self._has_hive:
+            return
+        what = f"no setting says where the Hive Metastore of the session is ({_URIS[0]})"
+        if is_connect(self.spark):
+            raise NotSupportedError(
+                f"{what}, so {name} can't be registered there: ATTACH 'hive://host:9083' AS hive first"
+            )
+        _log.warning(
+            "%s: %s is known in this session alone; ATTACH 'hive://host:9083' AS hive registers it", what, name
+        )
+
+    def tables(self, database: tuple[str, ...]) -> list[tuple[str, str, bool]]:
+        """Tables and views that Spark shows; see `Host`."""
+        inner = database[1:] if len(database) > 1 and database[0].lower() == OWN_CATALOG else database
+        if len(inner) > 1 or (inner and not self.spark.catalog.databaseExists(quote(inner[0]))):
+            return []
+        rows = self.spark.sql(f"SHOW TABLES{f' IN {quote(inner[0])}' if inner else ''}").collect()
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def folder(self, database: str) -> str | None:
+        """Folder of a database in the session's Hive catalog, which may be anywhere; see `Host`."""
+        if not self._has_hive or not self.spark.catalog.databaseExists(quote(database)):
+            return None
+        return root_at(self.spark.catalog.getDatabase(quote(database)).locationUri)
 
     def database(self) -> str:
         """The session's current database."""
@@ -182,6 +239,20 @@ class SparkHost:
         """Spark's folder of tables."""
         found = self.settings.get("spark.sql.warehouse.dir")
         return None if found is None else found.removeprefix("file:") if not found.startswith("file://") else found[7:]
+
+
+def _uris_of_site() -> str | None:
+    """Return the metastore that the hive-site.xml on the class path of Spark names; None if there is none."""
+    home = os.environ.get("SPARK_HOME")
+    folders = [os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf"), *map(os.environ.get, _SITE_FOLDERS)]
+    for folder in folders:
+        site = Path(folder or "", "hive-site.xml")
+        if folder and site.is_file():
+            for each in ElementTree.parse(site).getroot().iter("property"):
+                if (each.findtext("name") or "").strip() == _URIS[-1]:
+                    return (each.findtext("value") or "").strip() or None
+            return None
+    return None
 
 
 def _quoted(name: TableName) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -21,8 +22,15 @@ from pudi.catalogs.registered import options_of
 from pudi.config import KEY_PREFIXES, SyncOptions, find_option
 from pudi.config.option import Scope
 from pudi.config.read_options import FormatOptions
-from pudi.errors import InvalidArgumentError, PudiError, TableNotFoundError
-from pudi.statement.host import CataloguedEntry, Entry, Home, Settings
+from pudi.errors import (
+    InvalidArgumentError,
+    PudiError,
+    SetupError,
+    TableExistsError,
+    TableNotFoundError,
+    UnavailableError,
+)
+from pudi.statement.host import OWN_CATALOG, CataloguedEntry, Entry, Home, Settings
 from pudi.statement.tree import TableName as Name
 from pudi.table import Table
 from pudi.table.by_name import TableCatalog, drop_entries
@@ -30,7 +38,10 @@ from pudi.table.catalogs import is_read_optimized, location_of
 
 ATTACHED = "pudi.sql.catalog."
 """Settings that attach catalogs: the name follows, the value is the address."""
+PURGED = "external.table.purge"
+"""The property by which Hive says that dropping an external table deletes its files: those made without LOCATION."""
 _VIEWS = ("_ro", "_rt")
+_log = logging.getLogger(__name__)
 
 
 class AttachedCatalogs:
@@ -40,10 +51,14 @@ class AttachedCatalogs:
         settings: the session's.
         options: options of the session, by Hudi's keys.
         database: gives the database of names that say none.
+        own: the address of the catalog that the engine has itself; None if it has none of these kinds. Names lead to
+            it where no attached catalog has the table, and new tables are registered in it if none is attached.
     """
 
-    def __init__(self, settings: Settings, options: Mapping[str, str], database: Callable[[], str]) -> None:
-        self._settings, self._options, self._database = settings, options, database
+    def __init__(
+        self, settings: Settings, options: Mapping[str, str], database: Callable[[], str], own: str | None = None
+    ) -> None:
+        self._settings, self._options, self._database, self._own = settings, options, database, own
         self._found: dict[tuple[str, ...], CataloguedEntry | None] = {}
 
     def addresses(self) -> dict[str, str]:
@@ -91,20 +106,46 @@ class AttachedCatalogs:
         """
         key = tuple(part.lower() for part in name.parts)
         if key not in self._found:
-            self._found[key] = self._search(name)
+            self._found[key] = self._search(name, self._homes(name))
         return self._found[key]
 
     def home(self, name: Name) -> Home | None:
-        """Return the place where a new table of that name is registered; None if no catalog is attached.
+        """Return the place where a new table of that name is registered; None if there is no catalog.
 
         Raises:
-            InvalidArgumentError: several are, and the name doesn't say which.
+            InvalidArgumentError: several are attached, and the name doesn't say which.
         """
-        homes = self._homes(name)
+        homes = self._homes(name) or self._own_homes(name)
         if len(homes) > 1:
             names = " or ".join(f"{home.attached}.{home.name}" for home in homes)
             raise InvalidArgumentError(f"several catalogs are attached, say in which {name} is registered: {names}")
         return homes[0] if homes else None
+
+    def check_free(self, home: Home) -> None:
+        """Refuse a name that something else has, before a table is created for it.
+
+        Raises:
+            TableExistsError: it's a table there, of any format.
+            UnavailableError: the catalog doesn't answer.
+        """
+        with self._opened(home) as catalog:
+            entry = catalog.table(home.name)
+        if entry is not None:
+            what = "a table" if is_hudi(entry) else "a table of another format"
+            raise TableExistsError(f"{home.address}: {home.name} is {what}, at {entry.location}: take another name")
+
+    def owned(self, name: Name) -> CataloguedEntry | None:
+        """Return the entry of a Hudi table in the engine's own catalog; None if that can't be asked."""
+        key = (OWN_CATALOG, *(part.lower() for part in name.parts[-2:]))
+        if key not in self._found:
+            try:
+                self._found[key] = self._search(name, self._own_homes(name))
+            except (SetupError, UnavailableError) as error:
+                _log.warning(
+                    "%s is read by what Spark tells of it, and a change of it isn't registered: %s", name, error
+                )
+                self._found[key] = None
+        return self._found[key]
 
     def register(self, home: Home, table: Table, options: Mapping[str, str], entry: Entry) -> None:
         """Register a table.
@@ -148,7 +189,8 @@ class AttachedCatalogs:
     def tables(self, database: tuple[str, ...]) -> list[tuple[str, str]]:
         """Return database and name of the Hudi tables in a database of every catalog, or of one that it names."""
         found: set[tuple[str, str]] = set()
-        for home in self._homes(Name((*(database or (self._database(),)), "*"), 0)):
+        name = Name((*(database or (self._database(),)), "*"), 0)
+        for home in self._homes(name):
             with self._opened(home) as catalog:
                 found.update((home.name.database, name) for name in TableCatalog(catalog).tables(home.name.database))
         return sorted(found)
@@ -158,14 +200,25 @@ class AttachedCatalogs:
         parts, known = name.parts, self.addresses()
         if name.path is not None or len(parts) > 3:
             return []
-        inner = TableName(parts[-2].lower() if len(parts) > 1 else self._database(), parts[-1].lower())
         named = [parts[0].lower()] if len(parts) == 3 else sorted(known)
-        return [Home(each, known[each], inner) for each in named if each in known]
+        return [Home(each, known[each], self._inner(name)) for each in named if each in known]
 
-    def _search(self, name: Name) -> CataloguedEntry | None:
+    def _own_homes(self, name: Name) -> list[Home]:
+        """Return the place of a name in the engine's own catalog: `table`, `database.table`, `spark_catalog.…`."""
+        parts = name.parts
+        is_elsewhere = len(parts) > 3 or (len(parts) == 3 and parts[0].lower() != OWN_CATALOG)
+        if self._own is None or name.path is not None or is_elsewhere:
+            return []
+        return [Home(OWN_CATALOG, self._own, self._inner(name))]
+
+    def _inner(self, name: Name) -> TableName:
+        parts = name.parts
+        return TableName(parts[-2].lower() if len(parts) > 1 else self._database(), parts[-1].lower())
+
+    def _search(self, name: Name, homes: Sequence[Home]) -> CataloguedEntry | None:
         found: list[CataloguedEntry] = []
         others: list[str] = []
-        for home in self._homes(name):
+        for home in homes:
             with self._opened(home) as catalog:
                 base = _base(home.name)
                 names = dict.fromkeys((home.name.table, base, *(base + view for view in _VIEWS)))
@@ -215,7 +268,7 @@ def _entry(home: Home, entry: CatalogTable, entries: Mapping[str, CatalogTable])
             **options_of(entry, table.table, same),
         },
         is_view=is_view or optimized,
-        is_managed=entry.kind == MANAGED,
+        is_managed=entry.kind == MANAGED or entry.properties.get(PURGED, "").lower() == "true",
     )
 
 

@@ -23,6 +23,8 @@ DEFAULT = "default"
 """The database of names where USE chose none."""
 WAREHOUSE = "pudi.sql.warehouse"
 """The setting with the folder of tables that are created without LOCATION."""
+OWN_CATALOG = "spark_catalog"
+"""Spark's name of its own catalog."""
 DATABASE = "pudi.sql.database"
 """The setting with the database that USE chose, on one machine."""
 _OWN = "pudi.sql."
@@ -127,6 +129,29 @@ class Host(Protocol):
     def registered(self, name: TableName) -> CataloguedEntry | None:
         """Return the entry of a Hudi table in the engine's own catalog; None if it has none of that name."""
 
+    def metastore(self) -> str | None:
+        """Return the address of the Hive Metastore that is the engine's own catalog; None if there's none, or unknown.
+
+        A metastore without an address can't be asked by pudi: Derby in the engine's process.
+        """
+
+    def check_registrable(self, name: TableName) -> None:
+        """Check that a new table, which no catalog of pudi's takes, may be known in the session alone.
+
+        Raises:
+            NotSupportedError: the engine's own catalog should have it, and can't be reached.
+        """
+
+    def tables(self, database: tuple[str, ...]) -> list[tuple[str, str, bool]]:
+        """Return database, name and whether it's temporary of the tables that the engine's own catalog shows.
+
+        Args:
+            database: the database, perhaps with its catalog; empty for the current one.
+        """
+
+    def folder(self, database: str) -> str | None:
+        """The folder of a database's tables, where the engine's own catalog says another than `warehouse` has."""
+
     def warehouse(self) -> str | None:
         """The folder of tables that are created without LOCATION, where no setting says it."""
 
@@ -217,9 +242,12 @@ class Catalog:
             SetupError: there's no warehouse.
         """
         folder = self.warehouse()
+        database, table = ([self.database, *name.parts] if len(name.parts) == 1 else name.parts)[-2:]
+        known = None if self._host.settings.get(WAREHOUSE) else self._host.folder(database)
+        if known is not None:
+            return f"{known.rstrip('/')}/{table.lower()}"
         if folder is None:
             raise SetupError(f"table {name} has no place: add LOCATION '…', or SET {WAREHOUSE} = a folder for tables")
-        database, table = ([self.database, *name.parts] if len(name.parts) == 1 else name.parts)[-2:]
         inner = [] if database.lower() == DEFAULT else [f"{database.lower()}.db"]
         return "/".join((folder.rstrip("/"), *inner, table.lower()))
 

@@ -220,6 +220,27 @@ class LocalHost:
         return None
 
     @staticmethod
+    def metastore() -> str | None:
+        """DuckDB has no catalog of its own that others see."""
+        return None
+
+    @staticmethod
+    def check_registrable(name: TableName) -> None:
+        """Any name may be known in this process alone."""
+
+    @staticmethod
+    def tables(database: tuple[str, ...]) -> list[tuple[str, str, bool]]:
+        """DuckDB's tables aren't shown."""
+        del database
+        return []
+
+    @staticmethod
+    def folder(database: str) -> str | None:
+        """A setting alone says where tables are."""
+        del database
+        return None
+
+    @staticmethod
     def warehouse() -> str | None:
         """There is none but what a setting says."""
         return None

@@ -17,7 +17,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundEr
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import META_FIELDS, with_meta_fields
 from pudi.statement.attached_catalogs import AttachedCatalogs
-from pudi.statement.host import Catalog, CataloguedEntry, Entry, Host, result_table
+from pudi.statement.host import Catalog, CataloguedEntry, Entry, Home, Host, result_table
 from pudi.statement.parse.reader import placed, wrong
 from pudi.statement.shared_meaning import is_read_differently, shared_parts
 from pudi.statement.table_uses import TableUse, uses_of
@@ -55,7 +55,8 @@ class Session:
     @cached_property
     def attached(self) -> AttachedCatalogs:
         """The catalogs that the session attached."""
-        return AttachedCatalogs(self.host.settings, self.catalog.options(), lambda: self.catalog.database)
+        own = self.host.metastore()
+        return AttachedCatalogs(self.host.settings, self.catalog.options(), lambda: self.catalog.database, own)
 
     @contextmanager
     def at(self, place: Text | TableName | int) -> Iterator[None]:
@@ -70,9 +71,13 @@ class Session:
     def named(self, name: TableName) -> Entry | None:
         """Return what is known of a table: in the session, in an attached catalog, in the engine's own catalog."""
         found = self.catalog.find(name)
-        if found is None and self.attached.addresses() and (len(name.parts) > 2 or not self.host.has(name)):
+        is_attached = found is None and self.attached.names(name)
+        if is_attached or (found is None and self.attached.addresses() and not self.host.has(name)):
             found = self.attached.find(name)
-        return self.host.registered(name) if found is None else found
+        if found is None:
+            found = self.host.registered(name)
+            found = None if found is None else self.attached.owned(name) or found
+        return found
 
     def entry(self, name: TableName) -> Entry | None:
         """Return what is known of a table; a table in the warehouse is known by its folder."""
@@ -85,6 +90,19 @@ class Session:
                 return None
             return None if self.host.has(name) else Entry(path)
         return found
+
+    def check_free(self, name: TableName, home: Home | None) -> None:
+        """Check that a new table can be known by a name, before it is created.
+
+        Raises:
+            TableExistsError: the catalog has another table by that name.
+            NotSupportedError: the engine's own catalog should have it, and can't be reached.
+            UnavailableError: the catalog doesn't answer.
+        """
+        if home is None:
+            self.host.check_registrable(name)
+        else:
+            self.attached.check_free(home)
 
     def keep(self, name: TableName, entry: Entry, before: Entry) -> None:
         """Keep changed properties and comments of a table's name where it is known."""

@@ -57,8 +57,7 @@ def describe_jobs_of(spark: Any) -> None:
     Args:
         spark: the session; of a Connect session nothing is described.
     """
-    connect = type(spark).__module__.startswith("pyspark.sql.connect.")
-    _context.set(None if connect else getattr(spark, "sparkContext", None))
+    _context.set(None if is_connect(spark) else getattr(spark, "sparkContext", None))
 
 
 @contextmanager
@@ -143,9 +142,14 @@ def check_version(version: str, what: str) -> None:
         raise SetupError(f"{what} is {version}: pudi needs 3.5 or newer; pip install -U 'pyspark>=3.5'")
 
 
+def is_connect(frame_or_session: object) -> bool:
+    """Whether a DataFrame or session is one of Spark Connect."""
+    return type(frame_or_session).__module__.startswith("pyspark.sql.connect.")
+
+
 def functions(frame_or_session: object) -> Any:
     """`pyspark.sql.functions` of the kind, classic or Connect, that goes with a DataFrame or session."""
-    if type(frame_or_session).__module__.startswith("pyspark.sql.connect."):
+    if is_connect(frame_or_session):
         from pyspark.sql.connect import functions as connect_functions  # noqa: PLC0415 - optional
 
         return connect_functions

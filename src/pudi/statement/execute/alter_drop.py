@@ -48,7 +48,7 @@ def drop_table(session: Session, statement: DropTable) -> Any:
                 f"{statement.table} is one more name of the table at {entry.path}: drop the table by its own name, or "
                 "leave PURGE out"
             )
-        managed = catalogued.is_managed or _is_in_warehouse(session, statement.table, entry)
+        managed = catalogued.is_managed if entry is catalogued else _is_in_warehouse(session, statement.table, entry)
         if statement.table.path is not None and not statement.purge:
             raise InvalidArgumentError("a path is no name that could be dropped: DROP TABLE … PURGE deletes the table")
         deletes = (statement.purge or (managed and not catalogued.is_view)) and table_at(entry.path) is not None
@@ -79,8 +79,6 @@ def _is_in_warehouse(session: Session, name: TableName, entry: Entry) -> bool:
     warehouse = session.catalog.warehouse()
     if warehouse is None or entry.is_external or name.path is not None:
         return False
-    if isinstance(entry, CataloguedEntry):  # catalogs keep the location of every table
-        return _opened_root(entry.path) == _opened_root(session.catalog.location(name))
     return _opened_root(entry.path).startswith(_opened_root(warehouse) + "/")
 
 

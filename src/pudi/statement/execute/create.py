@@ -18,6 +18,7 @@ from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsErro
 from pudi.format.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
 from pudi.schema import without_meta_fields
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
+from pudi.statement.attached_catalogs import PURGED
 from pudi.statement.host import Entry, Home
 from pudi.statement.session import Session, named
 from pudi.statement.tree import (
@@ -57,6 +58,8 @@ def create_table(session: Session, statement: CreateTable) -> Any:
             if statement.exists_ok:
                 return session.done()
             raise TableExistsError(f"there is a table {statement.table} already: drop it, or write IF NOT EXISTS")
+        if statement.table.path is None:
+            session.check_free(statement.table, home)
         known = table_at(path)
     if statement.like is not None:
         statement = _like_table(session, statement)
@@ -76,7 +79,8 @@ def create_table(session: Session, statement: CreateTable) -> Any:
         defined = (*statement.columns, *statement.partitioned_by)
         comments = {column.name.lower(): column.comment for column in defined if column.comment}
         external = statement.location is not None
-        entry = Entry(known.path, {**others, **kept}, statement.comment, comments, is_external=external)
+        purged = {} if external or home is None else {PURGED: "true"}
+        entry = Entry(known.path, {**others, **kept, **purged}, statement.comment, comments, is_external=external)
         with session.at(statement.table):
             _name(session, statement.table, known, home, entry)
     return session.done()

@@ -27,8 +27,8 @@ def show(session: Session, statement: Show) -> Any:
     if statement.table is None:
         database = statement.database[-1] if statement.database else session.catalog.database
         named = [row for row in session.catalog.names() if row[0].lower() == database.lower()]
-        known = sorted({*named, *session.attached.tables(statement.database)})
-        found = [(database, name, False) for database, name in known]
+        known = {(*each, False) for each in (*named, *session.attached.tables(statement.database))}
+        found = sorted(known | set(session.host.tables(statement.database)))
         pattern = (statement.like or "*").lower().replace("%", "*")
         kept = [row for row in found if any(fnmatch.fnmatch(row[1], each) for each in pattern.split("|"))]
         columns: _Columns = (("namespace", "string"), ("tableName", "string"), ("isTemporary", "boolean"))
