@@ -171,6 +171,17 @@ def test_dropping_a_name_leaves_a_table_with_a_location(tmp_path: Path, inner: S
     assert not (tmp_path / "wh" / "gone").exists()
 
 
+def test_dropping_a_table_that_a_sync_registered_leaves_its_files(
+    tmp_path: Path, inner: SqliteCatalog, sql: Sql
+) -> None:
+    """Even where CREATE TABLE without LOCATION would put it: a job wrote it, and a statement drops the name alone."""
+    table = pudi.create(f"{tmp_path}/wh/rides.db/trips", {"id": "long"}, record_key="id")
+    table.sync(inner, "rides.trips")
+    sql("DROP TABLE rides.trips")
+    assert inner.table_names("rides") == []
+    assert (tmp_path / "wh" / "rides.db" / "trips" / ".hoodie").exists()
+
+
 def test_a_catalog_that_fails_leaves_a_table_that_can_be_registered(
     tmp_path: Path, inner: SqliteCatalog, sql: Sql
 ) -> None:
