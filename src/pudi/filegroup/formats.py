@@ -26,7 +26,7 @@ from pudi.filegroup.slices import BaseFile
 from pudi.format import BaseFileName, BloomFilter, ColumnStatistics
 from pudi.record import KeyGenerator, partition_texts
 from pudi.schema import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY, with_meta_fields, without_columns_text
-from pudi.storage import StorageWrapper
+from pudi.storage import StorageBelow, StorageWrapper
 
 StoredReader: TypeAlias = "BaseFileReader | OrcFileReader | HFileBaseReader"
 """A reader of a base file with the columns that it stores."""
@@ -211,7 +211,7 @@ class PartitionedStorage(StorageWrapper):
 
 def path_columns(storage: Storage) -> PathColumns | None:
     """Return the partition columns that data files in a storage leave out; None if they have all columns."""
-    while isinstance(storage, StorageWrapper):
+    while isinstance(storage, StorageWrapper) and not isinstance(storage, StorageBelow):  # metadata tables have all
         if isinstance(storage, PartitionedStorage):
             return storage.path_columns
         storage = storage.inner

@@ -1,4 +1,4 @@
-"""Storages around a storage: a folder of it as one of its own, and wrappers that see every call.
+"""Storages around a storage: wrappers that see every call, and a folder of it as a storage of its own.
 
 The metadata table lies in a folder of its table. Through `StorageWrapper` each call passes one point, where it can be
 counted, made to fail or watched.
@@ -14,6 +14,7 @@ from typing import TypeVar
 from pudi.context import Executor, FileInfo, Storage
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.storage.capability import (
+    LocalFiles,
     Replaces,
     connection_options,
     executor_of,
@@ -81,78 +82,91 @@ class StorageWrapper:
 
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""
-        return self._call("list", prefix, lambda: self.inner.list(prefix))
+        return self._call("list", prefix, lambda: self.inner.list(self._inside(prefix)))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         """Files directly in folder `prefix`, and the names of the folders directly in it."""
-        return self._call("list_dir", prefix, lambda: self.inner.list_dir(prefix))
+        return self._call("list_dir", prefix, lambda: self.inner.list_dir(self._inside(prefix)))
 
     def list_names(self, prefix: str = "") -> Sequence[str]:
         """Names of the files directly in folder `prefix`."""
-        return self._call("list_dir", prefix, lambda: list_names(self.inner, prefix))
+        return self._call("list_dir", prefix, lambda: list_names(self.inner, self._inside(prefix)))
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
-        return self._call("head", path, lambda: self.inner.head(path))
+        return self._call("head", path, lambda: self.inner.head(self._inside(path)))
 
     def read(self, path: str, most: int | None = None) -> bytes:
         """A file's whole content, of at most `most` bytes."""
-        return self._call("read", path, lambda: self.inner.read(path, most))
+        return self._call("read", path, lambda: self.inner.read(self._inside(path), most))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
         """The byte ranges `(start, length)` of a file."""
-        return self._call("read_ranges", path, lambda: self.inner.read_ranges(path, ranges))
+        return self._call("read_ranges", path, lambda: self.inner.read_ranges(self._inside(path), ranges))
 
     def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create a file that must not be there."""
-        return self._call("create", path, lambda: self.inner.create(path, data, durable=durable))
+        return self._call("create", path, lambda: self.inner.create(self._inside(path), data, durable=durable))
 
     def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
         """Create or replace a file."""
-        return self._call("put", path, lambda: self.inner.put(path, data, durable=durable))
+        return self._call("put", path, lambda: self.inner.put(self._inside(path), data, durable=durable))
 
     def sync(self, paths: Sequence[str]) -> None:
         """Make files safe from a loss of power. It's a call only where there's something to do."""
-        if paths and local_path(self.inner, paths[0]) is not None:
-            self._call("sync", paths[0], lambda: self.inner.sync(paths))
+        if paths and _is_local(self.inner):
+            self._call("sync", paths[0], lambda: self.inner.sync([self._inside(path) for path in paths]))
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files."""
-        return self._call("delete", paths[0] if paths else "", lambda: self.inner.delete(paths))
+        return self._call(
+            "delete", paths[0] if paths else "", lambda: self.inner.delete([self._inside(path) for path in paths])
+        )
 
     def local_path(self, path: str) -> str | None:
         """Return the absolute path on the local file system; None in other storages."""
-        if local_path(self.inner, path) is None:
+        if not _is_local(self.inner):
             return None
-        return self._call("local_path", path, lambda: local_path(self.inner, path))
+        return self._call("local_path", path, lambda: local_path(self.inner, self._inside(path)))
 
     def open_local(self, path: str) -> int | None:
         """Open a file descriptor on the local file system; None in other storages."""
-        if local_path(self.inner, path) is None:
+        if not _is_local(self.inner):
             return None
-        return self._call("open_local", path, lambda: open_local(self.inner, path))
+        return self._call("open_local", path, lambda: open_local(self.inner, self._inside(path)))
 
     def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
         """The last `length` bytes of a file, and its size."""
-        return self._call("read_tail", path, lambda: read_tail(self.inner, path, length))
+        return self._call("read_tail", path, lambda: read_tail(self.inner, self._inside(path), length))
 
     def read_version(self, path: str, most: int | None = None) -> tuple[bytes, str]:
         """A file's content, of at most `most` bytes, and its version."""
-        return self._call("read_version", path, lambda: self._replacing().read_version(path, most))
+        return self._call("read_version", path, lambda: self._replacing().read_version(self._inside(path), most))
 
     def replace(self, path: str, data: bytes, version: str) -> str:
         """Replace a file that still has the version given; its new version."""
-        return self._call("replace", path, lambda: self._replacing().replace(path, data, version))
+        return self._call("replace", path, lambda: self._replacing().replace(self._inside(path), data, version))
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too."""
-        return self._call("remove_folders", prefix, lambda: remove_folders(self.inner, prefix))
+        return self._call("remove_folders", prefix, lambda: remove_folders(self.inner, self._inside(prefix)))
+
+    def _inside(self, path: str) -> str:
+        """Return the path of a file or folder in the inner storage."""
+        return path
 
     def _replacing(self) -> Replaces:
         able = replacing(self.inner)
         if able is None:
             raise NotSupportedError("the storage has no replace-if-unchanged", table=self.root)
         return able
+
+
+def _is_local(storage: Storage) -> bool:
+    """Return whether the storage behind all wrappers has files that programs on this machine can open by name."""
+    while isinstance(storage, StorageWrapper):
+        storage = storage.inner
+    return isinstance(storage, LocalFiles)
 
 
 class UnsyncedStorage(StorageWrapper):
@@ -228,7 +242,7 @@ class CountingStorage(StorageWrapper):
         return super()._call(kind, path, do)
 
 
-class StorageBelow:
+class StorageBelow(StorageWrapper):
     """The files in one folder of another storage, which does the work; paths are relative to the folder.
 
     Args:
@@ -237,7 +251,7 @@ class StorageBelow:
     """
 
     def __init__(self, inner: Storage, folder: str) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.folder = folder
 
     def __repr__(self) -> str:
@@ -248,77 +262,18 @@ class StorageBelow:
         """Location of the folder."""
         return f"{self.inner.root}/{self.folder}"
 
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Options that the user gave for the inner storage."""
-        return connection_options(self.inner)
-
-    @property
-    def executor(self) -> Executor:
-        """Runs tasks on the storage's files in parallel."""
-        return executor_of(self.inner)
-
-    @property
-    def is_near(self) -> bool:
-        """Whether calls mostly take less time than it takes to start a thread."""
-        return is_near(self.inner)
-
     def list(self, prefix: str = "") -> Iterator[FileInfo]:
         """Every file below folder `prefix`."""
-        return map(self._below, self.inner.list(self._inside(prefix)))
+        return map(self._below, super().list(prefix))
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         """Files directly in folder `prefix`, and the names of the folders directly in it."""
-        files, folders = self.inner.list_dir(self._inside(prefix))
+        files, folders = super().list_dir(prefix)
         return [self._below(info) for info in files], folders
-
-    def list_names(self, prefix: str = "") -> Sequence[str]:
-        """Names of the files directly in folder `prefix`."""
-        return list_names(self.inner, self._inside(prefix))
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
-        return self._below(self.inner.head(self._inside(path)))
-
-    def read(self, path: str, most: int | None = None) -> bytes:
-        """A file's whole content, of at most `most` bytes."""
-        return self.inner.read(self._inside(path), most)
-
-    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
-        """The byte ranges `(start, length)` of a file."""
-        return self.inner.read_ranges(self._inside(path), ranges)
-
-    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        """The last `length` bytes of a file, and its size."""
-        return read_tail(self.inner, self._inside(path), length)
-
-    def create(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        """Create a file that must not be there."""
-        self.inner.create(self._inside(path), data, durable=durable)
-
-    def put(self, path: str, data: bytes, *, durable: bool = False) -> None:
-        """Create or replace a file."""
-        self.inner.put(self._inside(path), data, durable=durable)
-
-    def sync(self, paths: Sequence[str]) -> None:
-        """Make files safe from a loss of power."""
-        self.inner.sync([self._inside(path) for path in paths])
-
-    def delete(self, paths: Sequence[str]) -> None:
-        """Delete files."""
-        self.inner.delete([self._inside(path) for path in paths])
-
-    def local_path(self, path: str) -> str | None:
-        """Return the absolute path on the local file system; None in other storages."""
-        return local_path(self.inner, self._inside(path))
-
-    def open_local(self, path: str) -> int | None:
-        """Open a file descriptor on the local file system; None in other storages."""
-        return open_local(self.inner, self._inside(path))
-
-    def remove_folders(self, prefix: str) -> None:
-        """Remove the empty folders in folder `prefix`, and it too."""
-        remove_folders(self.inner, self._inside(prefix))
+        return self._below(super().head(path))
 
     def _inside(self, path: str) -> str:
         if path.startswith("/") or ".." in path.split("/"):
