@@ -7,15 +7,15 @@ from.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.context import RecentValues
 from pudi.errors import CorruptError, naming
 from pudi.format.avro_rows import read_records
 from pudi.format.avro_values import BadAvro, Records, Run
@@ -105,7 +105,7 @@ SMALL = 64 << 10
 """Bytes up to which a block or base file is decoded whole, whatever is wanted of it, and kept."""
 _TOGETHER = 16 << 20
 """Maximum bytes of entries of several blocks to decode together."""
-_MOST_KEPT = 8 << 20
+MOST_KEPT = 8 << 20
 """Maximum bytes of contents whose decoded entries are kept in this process."""
 
 
@@ -144,38 +144,8 @@ class ReadRequest:
 ALL = ReadRequest()
 """All records."""
 
-_Content = TypeVar("_Content")
-
-
-class DecodeCache(Generic[_Content]):
-    """Cache of decoded blocks, keyed by their bytes; the least recently used go first."""
-
-    def __init__(self) -> None:
-        self._contents: dict[tuple[Any, ...], _Content] = {}
-        self._size = 0
-        self._guard = threading.Lock()
-
-    def get(self, key: tuple[Any, ...]) -> _Content | None:
-        """Return what was decoded from the same bytes, if it's still kept."""
-        with self._guard:
-            found = self._contents.pop(key, None)
-            if found is not None:
-                self._contents[key] = found  # behind all others
-        return found
-
-    def keep(self, key: tuple[Any, ...], content: _Content) -> None:
-        """Keep what was decoded; nobody may change it from then on."""
-        with self._guard:
-            if key not in self._contents:
-                self._size += len(key[0])
-            self._contents[key] = content
-            while self._size > _MOST_KEPT:
-                oldest = next(iter(self._contents))
-                del self._contents[oldest]
-                self._size -= len(oldest[0])
-
-
-_kept: DecodeCache[pa.Table] = DecodeCache()
+_kept: RecentValues[tuple[Any, ...], pa.Table] = RecentValues(MOST_KEPT)
+"""Decoded blocks, by their bytes, schema and columns."""
 
 
 def decoded_base(content: bytes, columns: Sequence[str], *, path: str) -> pa.Table:
@@ -195,7 +165,7 @@ def decoded_base(content: bytes, columns: Sequence[str], *, path: str) -> pa.Tab
         file = open_bytes(content, path=path)
         entries = file.scan()
         found = decode_entries(entries, file.avro_schema, columns, path=path) if entries.num_rows else empty(columns)
-        _kept.keep(key, found)
+        _kept.keep(key, found, len(content))
     return found
 
 
@@ -227,7 +197,7 @@ def decoded_blocks(blocks: Sequence[LogBlock], columns: Sequence[str], wanted: R
             raise block.corrupt("is in the metadata table, whose blocks hold HFiles")
     for number, found in _decoded(stored, blocks, columns).items():
         if number in keys:
-            _kept.keep(keys[number], found)
+            _kept.keep(keys[number], found, len(keys[number][0]))
         rows[number] = wanted.rows(found) if number in keys else found
     return [
         Block(rows=rows[number]) if number in rows else Block(deleted=wanted.among(decode_deletes(block).keys))

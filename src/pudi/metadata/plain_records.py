@@ -16,13 +16,14 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from pudi.context import RecentValues
 from pudi.errors import naming
 from pudi.format.avro_values import BadAvro
 from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
-from pudi.metadata.decode import DecodeCache, decode_entries, undecodable
+from pudi.metadata.decode import MOST_KEPT, decode_entries, undecodable
 from pudi.metadata.record_schema import RECORD_AVRO, RecordType, columns_of
 from pudi.metadata.stat_records import STATS
 from pudi.metadata.value_types import ValueType, arrow_type, leaf_type, value_type
@@ -296,7 +297,8 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
 FileLists = dict[str, dict[str, "int | None"]]
 """Keys of records with the sizes of files by name, None for a deleted file."""
 
-_kept: DecodeCache[FileLists] = DecodeCache()
+_kept: RecentValues[tuple[bytes, str], FileLists] = RecentValues(MOST_KEPT)
+"""Lists of files, by the bytes and the schema that they were decoded from."""
 
 
 def merged_lists(
@@ -326,7 +328,7 @@ def keep_written(content: bytes, keys: Sequence[str], values: Sequence[bytes]) -
         values: the records.
     """
     lists = {key: file_list_of(value) for key, value in zip(keys, values, strict=True)}
-    _kept.keep((content, RECORD_AVRO), lists)
+    _kept.keep((content, RECORD_AVRO), lists, len(content))
 
 
 def _merged_files(
@@ -381,7 +383,7 @@ def _file_lists(content: bytes, schema: str | None, path: str) -> FileLists:
     else:
         rows = decode_entries(entries, schema_json, columns_of("files"), path=path) if entries.num_rows else None
         found = {} if rows is None else {row["key"]: _plain(row["filesystemMetadata"]) for row in rows.to_pylist()}
-    _kept.keep((content, schema or ""), found)
+    _kept.keep((content, schema or ""), found, len(content))
     return found
 
 

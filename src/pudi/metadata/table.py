@@ -10,17 +10,16 @@ stores where reading each commit costs a request.
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import TableConfig
-from pudi.context import Storage
+from pudi.context import RecentValues, Storage
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import (
     BaseFile,
@@ -139,51 +138,25 @@ _MOST_FILES = 4 << 20
 """Maximum bytes of small files that an open metadata table keeps."""
 
 
-class SmallFiles:
-    """Small files of a metadata table that were read last. None changes once its instant has completed."""
+SmallFiles: TypeAlias = RecentValues[str, tuple[object, bytes]]
+"""Small files that were read last, by path, each with what its content depends on beside the path."""
 
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[object, bytes]] = {}
-        self._guard = threading.Lock()
 
-    def over(self, storage: Storage, stamps: Mapping[str, object]) -> Storage:
-        """Return a storage that reads each of some files once.
-
-        Args:
-            storage: the metadata table's folder.
-            stamps: what the content of each file depends on, by path. Other files are read each time.
-        """
-        return _ReadOnce(storage, self, stamps) if stamps else storage
-
-    def content(self, path: str, stamp: object, read: Callable[[], bytes]) -> bytes:
-        """Return the content of a file, read now unless it was read before under the same stamp."""
-        with self._guard:
-            known = self._kept.pop(path, None)
-            if known is not None and known[0] == stamp:
-                self._kept[path] = known  # behind all others
-                return known[1]
-        data = read()
-        self.keep(path, stamp, data)
-        return data
-
-    def forget(self, paths: Iterable[str]) -> None:
-        """Read some files anew when they are next asked for."""
-        with self._guard:
-            for path in paths:
-                self._kept.pop(path, None)
-
-    def keep(self, path: str, stamp: object, data: bytes) -> None:
-        """Keep the content of a file, and drop what was used least recently."""
-        with self._guard:
-            self._kept.pop(path, None)
-            self._kept[path] = stamp, data
-            total = sum(len(each) for _, each in self._kept.values())
-            while total > _MOST_FILES:
-                total -= len(self._kept.pop(next(iter(self._kept)))[1])
+def _content_of(files: SmallFiles, path: str, stamp: object, read: Callable[[], bytes]) -> bytes:
+    """Return the content of a file, read now unless it was read before under the same stamp."""
+    known = files.get(path)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    data = read()
+    files.keep(path, (stamp, data), len(data))
+    return data
 
 
 class _ReadOnce(StorageWrapper):
-    """Files of which some are read once."""
+    """A metadata table's folder of which some files are read once: those with a stamp, by path.
+
+    No file changes once its instant has completed.
+    """
 
     def __init__(self, inner: Storage, files: SmallFiles, stamps: Mapping[str, object]) -> None:
         super().__init__(inner)
@@ -195,7 +168,7 @@ class _ReadOnce(StorageWrapper):
         stamp = self._stamps.get(path)
         if stamp is None:
             return self.inner.read(path, most)
-        return self._files.content(path, stamp, lambda: self.inner.read(path, most))
+        return _content_of(self._files, path, stamp, lambda: self.inner.read(path, most))
 
 
 _log = logging.getLogger(__name__)
@@ -228,7 +201,7 @@ class MetadataTable:
     _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
     _store: TimelineStore | None = field(default=None, repr=False)
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
-    _files: SmallFiles = field(default_factory=SmallFiles, repr=False)
+    _files: SmallFiles = field(default_factory=lambda: RecentValues(_MOST_FILES), repr=False)
 
     @classmethod
     def open(
@@ -305,7 +278,7 @@ class MetadataTable:
         # a reader sees file slices of completed instants only, and these were there when they were listed
         is_same = before is not None and before._store is instants and before.timeline.instants == known.instants
         shards = before._shards if before is not None and is_same else {}
-        files = SmallFiles() if before is None or before._store is not instants else before._files
+        files = RecentValues(_MOST_FILES) if before is None or before._store is not instants else before._files
         scope = scope_of(timeline, known, instants)
         return cls(own, known, ready, scope, lost, view, is_own, instants, shards, files)
 
@@ -458,14 +431,14 @@ class MetadataTable:
             return bytes(self.storage.read_ranges(base.path, [(0, base.size)])[0])
 
         stamp = self._stamp(base)
-        return read() if stamp is None else self._files.content(base.path, stamp, read)
+        return read() if stamp is None else _content_of(self._files, base.path, stamp, read)
 
     def keep_written(self, files: Mapping[str, bytes], done: Instant) -> None:
         """Keep small log files that this process wrote for a deltacommit, so that the next reader needn't read them."""
         if self._store is not None and self._store.rules.logs_name_their_commit:
             for path, data in files.items():
                 if len(data) <= SMALL:
-                    self._files.keep(path, (len(data), done.completion or ""), data)
+                    self._files.keep(path, ((len(data), done.completion or ""), data), len(data))
 
     def _stamp(self, file: BaseFile | LogFile) -> tuple[int, str] | None:
         """Return what the content of a small file depends on beside its path; None if it may change still."""
@@ -507,7 +480,8 @@ class MetadataTable:
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         stamps = {log.path: stamp for log in file_slice.logs if (stamp := self._stamp(log)) is not None}
-        return read_log_blocks(self._files.over(self.storage, stamps), file_slice.logs, self.scope)
+        storage = _ReadOnce(self.storage, self._files, stamps) if stamps else self.storage
+        return read_log_blocks(storage, file_slice.logs, self.scope)
 
 
 @dataclass(frozen=True, slots=True)

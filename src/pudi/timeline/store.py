@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from posixpath import basename
 from types import TracebackType
 from typing import Any
 
-from pudi.context import Context, Lock, OneProcessLock, Storage
+from pudi.context import Context, Lock, OneProcessLock, RecentValues, Storage
 from pudi.errors import (
     ConflictError,
     CorruptError,
@@ -45,41 +44,6 @@ from pudi.timeline.timeline import ListedTimeline, Timeline
 
 MOST_STATS = 100_000
 """Upper bound of cached file statistics: 850 bytes each, plus texts that commits share."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecentCommits:
-    """Cache of commit metadata by file name; drops the least recently used.
-
-    Args:
-        most: the number of file statistics to cache at most; the newest commit is always cached.
-    """
-
-    most: int = MOST_STATS
-    _kept: dict[str, tuple[int, CommitMetadata]] = field(default_factory=dict)
-    _guard: threading.Lock = field(default_factory=threading.Lock, compare=False)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (RecentCommits, (self.most,))
-
-    def get(self, name: str) -> CommitMetadata | None:
-        """Return the cached metadata of a commit, if any."""
-        with self._guard:
-            found = self._kept.pop(name, None)
-            if found is None:
-                return None
-            self._kept[name] = found  # behind all others
-        return found[1]
-
-    def keep(self, name: str, metadata: CommitMetadata) -> CommitMetadata:
-        """Cache the metadata of a commit and evict older entries that exceed the limit."""
-        with self._guard:
-            self._kept.pop(name, None)
-            self._kept[name] = _weight(metadata), metadata
-            total = sum(weight for weight, _ in self._kept.values())
-            while total > self.most and len(self._kept) > 1:
-                total -= self._kept.pop(next(iter(self._kept)))[0]
-        return metadata
 
 
 def _weight(metadata: CommitMetadata) -> int:
@@ -147,7 +111,9 @@ class TimelineStore:
     clock_tolerance_ms: int = 0
     times: InstantTimes = field(default_factory=InstantTimes)
     assumed: Mapping[str, CommitMetadata] = field(default_factory=dict, repr=False)
-    _contents: RecentCommits = field(default_factory=RecentCommits, repr=False)
+    _contents: RecentValues[str, CommitMetadata] = field(
+        default_factory=lambda: RecentValues(MOST_STATS), repr=False, compare=False
+    )
     _listed: ListedTimeline = field(default_factory=ListedTimeline, repr=False, compare=False)
     _archive: Archive = field(init=False, repr=False, compare=False)
 
@@ -206,13 +172,17 @@ class TimelineStore:
         """
         name = instant.file_name()
         known = self.assumed.get(name) or self._contents.get(name)
-        return known or self._contents.keep(name, self._read_commit_metadata(instant))
+        return known or self._keep(name, self._read_commit_metadata(instant))
 
     def kept(self, name: str, find: Callable[[], CommitMetadata | None]) -> CommitMetadata | None:
         """Return what the archive says under a name that no instant has; searched for once and then kept."""
         known = self._contents.get(name)
         found = find() if known is None else known
-        return None if found is None else self._contents.keep(name, found)
+        return None if found is None else self._keep(name, found)
+
+    def _keep(self, name: str, metadata: CommitMetadata) -> CommitMetadata:
+        self._contents.keep(name, metadata, _weight(metadata))
+        return metadata
 
     def has_read(self, instant: Instant) -> bool:
         """Return whether a completed commit's metadata is known without a call of the storage."""
@@ -416,7 +386,7 @@ class TimelineStore:
             self.lock.verify()
             self._create(self.path(done), data)
         if known is not None:
-            self._contents.keep(done.file_name(), known)
+            self._keep(done.file_name(), known)
         return done
 
     def _create(self, path: str, content: bytes) -> None:
