@@ -62,7 +62,7 @@ class RowCountChanges(CommitChanges):
         """Their numbers of records."""
         if ROW_COUNTS.name not in locked.maintained:
             return {}
-        stats = [stat for group in self.commit.written.partition_to_write_stats.values() for stat in group]
+        stats = self.commit.written.stats
         written = {stat.path or "": stat.num_writes or 0 for stat in stats if isinstance(data_file(stat), BaseFile)}
         return {ROW_COUNTS.name: counted(written.items()) if written else None}
 

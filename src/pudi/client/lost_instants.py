@@ -174,11 +174,10 @@ def _built_on(meta: MetaClient, instant: Instant, *, in_logs: bool) -> Iterator[
     pending compaction.
     """
     metadata = meta.store.read_commit_metadata(instant)
-    for stats in metadata.partition_to_write_stats.values():
-        for stat in stats:
-            yield from _of_stat(stat)
-            if in_logs and meta.store.rules.logs_name_their_commit:
-                yield from _of_log(meta, stat)
+    for stat in metadata.stats:
+        yield from _of_stat(stat)
+        if in_logs and meta.store.rules.logs_name_their_commit:
+            yield from _of_log(meta, stat)
     if meta.merges_on_read and metadata.operation_type == "COMPACT":
         yield from _of_plan(meta, instant)
 
@@ -210,21 +209,20 @@ def _of_rows(meta: MetaClient, instant: Instant, pending: Mapping[str, Instant])
     metadata = meta.store.read_commit_metadata(instant)
     if metadata.operation_type != "COMPACT":
         return
-    for stats in metadata.partition_to_write_stats.values():
-        for stat in stats:
-            if not asked:
-                return
-            path = stat.path or ""
-            base = BaseFile.of(stat.partition_path or "", FileInfo(path, stat.file_size_in_bytes, 0))
-            if base is None:
-                continue
-            try:
-                times = open_base_file(meta.storage, base, [COMMIT_TIME]).read([COMMIT_TIME])[COMMIT_TIME]
-            except (NotFoundError, CorruptError):  # cleaned; or damaged, which its readers tell
-                continue
-            found = asked.intersection(times.unique().to_pylist())
-            yield from ((each, f"its rows in {path}", True) for each in sorted(found))
-            asked -= found
+    for stat in metadata.stats:
+        if not asked:
+            return
+        path = stat.path or ""
+        base = BaseFile.of(stat.partition_path or "", FileInfo(path, stat.file_size_in_bytes, 0))
+        if base is None:
+            continue
+        try:
+            times = open_base_file(meta.storage, base, [COMMIT_TIME]).read([COMMIT_TIME])[COMMIT_TIME]
+        except (NotFoundError, CorruptError):  # cleaned; or damaged, which its readers tell
+            continue
+        found = asked.intersection(times.unique().to_pylist())
+        yield from ((each, f"its rows in {path}", True) for each in sorted(found))
+        asked -= found
 
 
 def _of_log(meta: MetaClient, stat: WriteStat) -> Iterator[tuple[str, str, bool]]:

@@ -133,7 +133,7 @@ class CommitResult:
         cls, done: Instant, metadata: CommitMetadata, duration: float, phases: Mapping[str, float], deleted: int = 0
     ) -> CommitResult:
         """Return the result of a completed instant, from its commit metadata."""
-        stats = [s for group in metadata.partition_to_write_stats.values() for s in group]
+        stats = metadata.stats
         return cls(
             instant=done.requested,
             completion_time=done.completion or done.requested,  # layout 1 has no completion time

@@ -246,8 +246,7 @@ def _undo(leased: ServiceLease) -> None:
         done = timeline.commit(instant.requested)
         own = set(leased.own_files())
         if done is not None:  # by this run, if the answer was lost, or by another run of the plan
-            stats = meta.store.read_commit_metadata(done).partition_to_write_stats.values()
-            own -= {path for group in stats for stat in group for path in stat.paths}
+            own -= {path for stat in meta.store.read_commit_metadata(done).stats for path in stat.paths}
         delete_for_good(meta.storage, sorted(own))
         found = timeline.find(instant.requested, instant.action)
         others = set(Markers(meta.storage, instant.requested).all_files()) - own

@@ -153,9 +153,7 @@ class Transaction(ABC):
         """
         meta, instant = self.meta, self.instant
         if not meta.is_metadata:
-            _add_partitions(
-                meta, instant, [s for group in work.written.partition_to_write_stats.values() for s in group]
-            )
+            _add_partitions(meta, instant, work.written.stats)
         if work.history is not None:
             write_history(meta, instant.requested, work.history)
         done = self._completed = self._complete_validated(work)

@@ -105,10 +105,9 @@ def stated_base_sizes(store: TimelineStore, seen: Timeline, paths: Iterable[str]
     found: dict[str, set[int]] = {}
     for instant in _commits_to_ask(store, seen):
         if instant.requested in wanted.values():
-            for stats in store.read_commit_metadata(instant).partition_to_write_stats.values():
-                for stat in stats:
-                    if wanted.get(stat.path or "") == instant.requested:
-                        found.setdefault(stat.path or "", set()).add(stat.file_size_in_bytes or 0)
+            for stat in store.read_commit_metadata(instant).stats:
+                if wanted.get(stat.path or "") == instant.requested:
+                    found.setdefault(stat.path or "", set()).add(stat.file_size_in_bytes or 0)
     return {path: size for path, sizes in found.items() if len(sizes) == 1 and (size := next(iter(sizes)))}
 
 

@@ -159,6 +159,11 @@ class CommitMetadata:
         return self.operation_type in {COMPACT, LOG_COMPACT}
 
     @property
+    def stats(self) -> list[WriteStat]:
+        """Statistics of all files that it wrote."""
+        return [stat for stats in self.partition_to_write_stats.values() for stat in stats]
+
+    @property
     def partitions(self) -> set[str]:
         """Partitions that it wrote to, or replaced file groups of."""
         return {*self.partition_to_write_stats, *(self.partition_to_replace_file_ids or {})}

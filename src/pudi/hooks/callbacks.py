@@ -116,7 +116,7 @@ def announce(meta: MetaClient, done: Instant, written: CommitMetadata, report: A
         base_path=meta.storage.root,
         action=done.action.value,
         operation=written.operation_type or "",
-        write_stats=tuple(stat for group in written.partition_to_write_stats.values() for stat in group),
+        write_stats=tuple(written.stats),
         extra_metadata=dict(written.extra_metadata),
     )
     for name in options.names:

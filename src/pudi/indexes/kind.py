@@ -104,8 +104,7 @@ def keys_of_read(plan: ReadPlan, meta: MetaClient) -> pa.Array | None:
 
 def wrote_parquet(written: CommitMetadata) -> bool:
     """Return whether a commit wrote base files of Parquet."""
-    stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
-    return any((stat.path or "").endswith(".parquet") for stat in stats)
+    return any((stat.path or "").endswith(".parquet") for stat in written.stats)
 
 
 _log = logging.getLogger(__name__)
@@ -188,9 +187,8 @@ class IndexKind(ABC):
 
         New and deleted keys change each record-level index.
         """
-        stats = (stat for group in written.partition_to_write_stats.values() for stat in group if stat.path)
         changes = self.is_record_level and may_change_keys(written)
-        return changes and any(stat.num_inserts or stat.num_deletes for stat in stats)
+        return changes and any(stat.path and (stat.num_inserts or stat.num_deletes) for stat in written.stats)
 
     # maintained
 

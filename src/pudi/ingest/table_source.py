@@ -133,8 +133,7 @@ def _may_delete(table: Table, commit: Instant) -> bool:
     written = client_of(table).store.read_commit_metadata(commit)
     if written.operation_type in NO_CHANGES:
         return False
-    stats = (stat for of_partition in written.partition_to_write_stats.values() for stat in of_partition)
-    return bool(written.partition_to_replace_file_ids) or any(stat.num_deletes for stat in stats)
+    return bool(written.partition_to_replace_file_ids) or any(stat.num_deletes for stat in written.stats)
 
 
 def _requested_at(timeline: Timeline, requested: str) -> Instant | None:

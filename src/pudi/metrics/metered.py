@@ -126,12 +126,11 @@ class Metrics:
     def _figures(self, instant: Instant, content: bytes | CommitMetadata, took: int | None) -> dict[str, int]:
         timed = {} if took is None else {"duration": took}
         if isinstance(content, CommitMetadata):
-            stats = [stat for group in content.partition_to_write_stats.values() for stat in group]
             return {
                 **timed,
                 "totalPartitionsWritten": len(content.partition_to_write_stats),
-                **{name: sum(map(total, stats)) for name, total in _TOTALS.items()},
-                **self._times(instant, stats, took or 0),
+                **{name: sum(map(total, content.stats)) for name, total in _TOTALS.items()},
+                **self._times(instant, content.stats, took or 0),
             }
         if instant.action in {Action.CLEAN, Action.ROLLBACK} and content:
             return {**timed, "numFilesDeleted": int(decode_avro(content).get("totalFilesDeleted") or 0)}

@@ -286,9 +286,8 @@ def average_record_bytes(commits: Iterable[CommitMetadata], small_file_limit: in
         default: the answer where no commit counts.
     """
     for commit in commits:
-        stats = [s for group in commit.partition_to_write_stats.values() for s in group]
-        size = sum(s.total_write_bytes or 0 for s in stats)
-        rows = sum(s.num_writes or 0 for s in stats)
+        size = sum(s.total_write_bytes or 0 for s in commit.stats)
+        rows = sum(s.num_writes or 0 for s in commit.stats)
         if rows > 0 and size > small_file_limit:
             return size / rows
     return float(default)

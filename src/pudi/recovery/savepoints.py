@@ -212,8 +212,8 @@ def check_can_roll_back(snapshot: TableSnapshot, commit: Instant) -> None:
             instant=commit.requested,
         )
     saved = savepointed_names(snapshot)
-    stats = meta.store.read_commit_metadata(commit).partition_to_write_stats.values() if saved else ()
-    written = {basename(path) for group in stats for stat in group for path in stat.paths}
+    stats = meta.store.read_commit_metadata(commit).stats if saved else ()
+    written = {basename(path) for stat in stats for path in stat.paths}
     for requested, kept in saved.items():
         if not written.isdisjoint(kept):
             raise InvalidArgumentError(

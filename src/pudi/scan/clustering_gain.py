@@ -69,14 +69,13 @@ def last_clustering(snapshot: TableSnapshot) -> Clustered | None:
             plan = decode_clustering_plan(meta.store.read(planned, State.REQUESTED), path=path)
         except (NotFoundError, CorruptError):
             return None
-        stats = [stat for group in written.partition_to_write_stats.values() for stat in group]
         return Clustered(
             instant.requested,
             names_in(plan.params.get(ClusteringOptions.sort_columns.key)),
             plan.params.get(ClusteringOptions.layout.key),
             len(plan.groups),
             tuple(map(_slice_of, plan.slices)),
-            tuple(each for each in map(_made, stats) if each.base is not None),
+            tuple(each for each in map(_made, written.stats) if each.base is not None),
         )
     return None
 

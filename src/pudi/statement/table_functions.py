@@ -75,9 +75,7 @@ def _instant(table: Table, entry: HistoryEntry) -> Sequence[object]:
     file = f"{entry.instant}{between}.{entry.action}{ending}"
     numbers: tuple[int, ...] = _NO_WRITE
     if entry.state == "completed" and entry.bytes_written is not None:
-        stats = [
-            each for found in table.commit_metadata(entry.instant).partition_to_write_stats.values() for each in found
-        ]
+        stats = table.commit_metadata(entry.instant).stats
         numbers = (
             sum(each.total_write_bytes for each in stats),
             sum(each.prev_commit not in {None, "null"} for each in stats),

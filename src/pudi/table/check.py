@@ -71,7 +71,7 @@ def listing_differences(
 def _not_of_others(snapshot: TableSnapshot, paths: set[str]) -> set[str]:
     """Return the paths that aren't log files of an incomplete write; below version 8 names don't tell."""
     metadata = [snapshot.meta.store.read_commit_metadata(instant) for instant in snapshot.timeline.commits]
-    stated = {stat.path for each in metadata for stats in each.partition_to_write_stats.values() for stat in stats}
+    stated = {stat.path for each in metadata for stat in each.stats}
     return {path for path in paths if path in stated or parse_log_file(basename(path)) is None}
 
 

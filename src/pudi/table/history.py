@@ -212,9 +212,8 @@ def _of_write(instant: Instant, metadata: CommitMetadata) -> dict[str, Any]:
 
 
 def _event_times(metadata: CommitMetadata) -> dict[str, datetime]:
-    stats = [stat for group in metadata.partition_to_write_stats.values() for stat in group]
-    least = [stat.min_event_time for stat in stats if stat.min_event_time is not None]
-    greatest = [stat.max_event_time for stat in stats if stat.max_event_time is not None]
+    least = [stat.min_event_time for stat in metadata.stats if stat.min_event_time is not None]
+    greatest = [stat.max_event_time for stat in metadata.stats if stat.max_event_time is not None]
     found = {"min_event_time": min(least, default=None), "max_event_time": max(greatest, default=None)}
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
     return {name: epoch + timedelta(milliseconds=millis) for name, millis in found.items() if millis is not None}

@@ -48,7 +48,7 @@ MOST_STATS = 100_000
 
 def _weight(metadata: CommitMetadata) -> int:
     """Statistics that a commit holds; its schema and the like count as one."""
-    return 1 + sum(len(stats) for stats in metadata.partition_to_write_stats.values())
+    return 1 + sum(map(len, metadata.partition_to_write_stats.values()))
 
 
 def written_files(content: bytes | CommitMetadata) -> list[str]:
@@ -62,11 +62,10 @@ def written_files(content: bytes | CommitMetadata) -> list[str]:
     if not isinstance(content, CommitMetadata):
         return []
     written: dict[str, None] = {}
-    for stats in content.partition_to_write_stats.values():
-        for stat in stats:
-            if stat.path:
-                written[stat.path] = None
-            written |= dict.fromkeys(stat.cdc_stats or ())
+    for stat in content.stats:
+        if stat.path:
+            written[stat.path] = None
+        written |= dict.fromkeys(stat.cdc_stats or ())
     return list(written)
 
 
@@ -226,8 +225,7 @@ class TimelineStore:
 
     def _check_own(self, instant: Instant, found: CommitMetadata, path: str) -> None:
         """Refuse what another instant did: base files bear the requested time of the instant that wrote them."""
-        stats = next((stats for stats in found.partition_to_write_stats.values() if stats), ())
-        for stat in stats[:1]:
+        for stat in found.stats[:1]:
             name = parse_data_file(basename(stat.path or ""))
             if isinstance(name, BaseFileName) and name.instant != instant.requested:
                 raise CorruptError(

@@ -149,8 +149,7 @@ def nonblocking_of(write: WriteAttempt, placed: Placement, written: CommitMetada
 
     These are bulk inserts, which write base files, and what depends on records that are there.
     """
-    stats = (stat for group in written.partition_to_write_stats.values() for stat in group)
-    logs_only = all(parse_log_file(basename(stat.path or "")) is not None for stat in stats)
+    logs_only = all(parse_log_file(basename(stat.path or "")) is not None for stat in written.stats)
     blind = write.operation in _BY_BUCKET and not _reads(write, placed)
     if not (is_nonblocking(write.options) and blind and logs_only):
         return None

@@ -361,7 +361,7 @@ def deleted_statistics(spec: StatsSpec, files: Iterable[tuple[str, str]]) -> Cha
 
 
 def _data_stats(written: CommitMetadata) -> list[WriteStat]:
-    return [stat for stats in written.partition_to_write_stats.values() for stat in stats if stat.path]
+    return [stat for stat in written.stats if stat.path]
 
 
 def _names(file_slice: FileSlice) -> list[str]:

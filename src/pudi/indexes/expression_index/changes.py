@@ -248,5 +248,5 @@ def concat_changes(parts: Sequence[Changes]) -> Changes | None:
 
 def _files(written: CommitMetadata) -> list[BaseFile | LogFile]:
     """Return the files that a commit wrote."""
-    stats = [stat for group in written.partition_to_write_stats.values() for stat in group if stat.path]
-    return [file for file in map(data_file, stats) if file is not None]
+    files = (data_file(stat) for stat in written.stats if stat.path)
+    return [file for file in files if file is not None]

@@ -53,7 +53,7 @@ def _is_new(stat: WriteStat) -> bool:
 
 def _show_commits(arguments: Arguments, *, archived: bool = False) -> Rows:
     for entry, metadata in _commits(arguments, archived=archived):
-        stats = [stat for _, stat in _stats(metadata)]
+        stats = metadata.stats
         action = () if archived else (entry.action,)
         yield (
             entry.instant,
@@ -114,7 +114,7 @@ def _show_commit_partitions(arguments: Arguments) -> Rows:
 
 def _show_commit_write_stats(arguments: Arguments) -> Rows:
     _, entry, metadata = _one(arguments)
-    stats = [stat for _, stat in _stats(metadata)]
+    stats = metadata.stats
     size, rows = sum(stat.total_write_bytes for stat in stats), sum(stat.num_writes for stat in stats)
     return [(entry.action, size, rows, int(np.ceil(size / rows)) if rows else 0)]
 
@@ -160,7 +160,7 @@ def _stats_wa(arguments: Arguments) -> Rows:
     rows: list[Sequence[object]] = []
     total = [0, 0]
     for entry, metadata in _commits(arguments):
-        stats = [stat for _, stat in _stats(metadata)]
+        stats = metadata.stats
         upserted = sum(stat.num_update_writes for stat in stats)
         written = sum(stat.num_writes for stat in stats)
         total = [total[0] + upserted, total[1] + written]
