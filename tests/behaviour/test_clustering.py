@@ -53,7 +53,7 @@ def files(mine: pudi.Table) -> set[str]:
 
 def pending_plan(mine: pudi.Table) -> Any:
     store = MetaClient.open(mine.path, None, {}).store
-    instant = store.load().of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT)[-1]
+    instant = store.load().pending_of(Action.CLUSTERING)[-1]
     return decode_clustering_plan(store.read(instant, State.REQUESTED))
 
 

@@ -13,7 +13,7 @@ from pudi.client import MetaClient
 from pudi.commit.transaction import Work, WriteTransaction
 from pudi.context import Context
 from pudi.context.clock import ManualClock
-from pudi.format import Action, State
+from pudi.format import Action
 from pudi.storage import open_storage
 from pudi.timeline import Instant
 from pudi.upgrade.maintenance import MaintenanceStep, Outcome
@@ -198,7 +198,7 @@ def test_a_write_in_between_wins(aged: Aged, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(pudi.ConflictError, match="nyc"):
             aged.table.run_ttl(options={DAYS: "29"})
     assert aged.cities() == {"chennai", "nyc", "sao_paulo"}
-    assert not aged.table.timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT)
+    assert not aged.table.timeline.pending_of(Action.REPLACECOMMIT)
     assert aged.table.run_ttl(options={DAYS: "29"}) is not None
     assert aged.cities() == {"chennai", "nyc"}
 

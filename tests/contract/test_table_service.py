@@ -22,8 +22,6 @@ from support.trips import SCHEMA, table, trip
 
 pytestmark = pytest.mark.metadata_by_default
 
-PENDING = (State.REQUESTED, State.INFLIGHT)
-
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[CountService]:
@@ -72,13 +70,13 @@ def test_the_next_writer_takes_over_a_dead_run(tmp_path: Path, service: CountSer
     with pytest.raises(SimulatedCrash):
         for number in range(2 * EVERY):
             trips.upsert(table([trip(number, 1)]))
-    [dead] = [i for meta in _tables(tmp_path / "trips") for i in meta.store.load().of(Action.LOGCOMPACTION, *PENDING)]
+    [dead] = [i for meta in _tables(tmp_path / "trips") for i in meta.store.load().pending_of(Action.LOGCOMPACTION)]
     assert dead.state is State.INFLIGHT
     again = pudi.Table(tmp_path / "trips")
     result = again.upsert(table([trip(50, 1)]))
     assert result is not None and result.failed_services == {}
     for meta in _tables(tmp_path / "trips"):
-        assert not meta.store.load().of(Action.LOGCOMPACTION, *PENDING)
+        assert not meta.store.load().pending_of(Action.LOGCOMPACTION)
     assert dead.requested in {i.requested for meta in _tables(tmp_path / "trips") for i in _counts(meta)}
 
 

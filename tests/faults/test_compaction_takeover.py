@@ -64,7 +64,7 @@ class Interrupted:
 
 
 def _pending(meta: MetaClient) -> Any:
-    [instant] = meta.store.load().of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
+    [instant] = meta.store.load().pending_of(Action.COMPACTION)
     return instant
 
 

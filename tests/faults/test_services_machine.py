@@ -360,12 +360,12 @@ class History(RuleBasedStateMachine):
     @property
     def clusters(self) -> bool:
         """Whether a clustering is planned: writes to its file groups are refused."""
-        return bool(self.now.timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT))
+        return bool(self.now.timeline.pending_of(Action.CLUSTERING))
 
     @property
     def in_the_way(self) -> bool:
         """Whether a plan keeps a metadata table from being rebuilt."""
-        plans = self.now.timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
+        plans = self.now.timeline.pending_of(Action.COMPACTION)
         return bool(plans) and self.metadata and self.layout.version == 6
 
     def finish_restore(self) -> None:
@@ -458,9 +458,9 @@ class History(RuleBasedStateMachine):
                 needed |= {f"{partition}/{name}" for name in kept["savepointDataFile"]}
         slices: list[Any] = []
         for action in (Action.COMPACTION, Action.LOGCOMPACTION):
-            for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
+            for instant in timeline.pending_of(action):
                 slices += compaction_plan(store, instant).operations
-        for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+        for instant in timeline.pending_of(Action.CLUSTERING):
             path = store.path(instant, State.REQUESTED)
             slices += decode_clustering_plan(store.read(instant, State.REQUESTED), path=path).slices
         for each in slices:

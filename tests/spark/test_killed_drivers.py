@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.format import Action, State
+from pudi.format import Action
 
 pytestmark = [pytest.mark.spark, pytest.mark.metadata_by_default, pytest.mark.timeout(600)]
 
@@ -70,7 +70,7 @@ def check_killed(path: Path, action: str, delay: float) -> None:
     allowed = {"upsert": [states[-1], {**states[-1], **new}], "restore": states}.get(action, states[-1:])
     assert found in allowed
     mine = pudi.Table(path, options=OPTIONS)
-    if mine.timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+    if mine.timeline.pending_of(Action.RESTORE):
         mine.restore()
         found = state(path)
         assert found == states[0]

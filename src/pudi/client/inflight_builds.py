@@ -30,8 +30,7 @@ def plan_of(meta: MetaClient, instant: Instant) -> tuple[IndexedPartition, ...]:
     Raises:
         CorruptError: its plan can't be read.
     """
-    path = meta.store.path(instant, State.REQUESTED)
-    return decode_index_plan(meta.store.read(instant, State.REQUESTED), path=path)
+    return meta.store.read_plan(instant, decode_index_plan)
 
 
 def partitions_of(meta: MetaClient, instant: Instant) -> set[str]:

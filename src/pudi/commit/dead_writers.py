@@ -25,7 +25,6 @@ from pudi.metadata_write.rollback import block_requests, roll_back_blocks
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant
 
-_PENDING = (State.REQUESTED, State.INFLIGHT)
 _HARMLESS = frozenset({Action.CLEAN, Action.SAVEPOINT})
 """Pending actions beside which others write."""
 
@@ -74,7 +73,7 @@ def refuse_pending_restore(snapshot: TableSnapshot) -> None:
     Raises:
         BlockedError: a restore is pending.
     """
-    for each in snapshot.timeline.of(Action.RESTORE, *_PENDING):
+    for each in snapshot.timeline.pending_of(Action.RESTORE):
         raise BlockedError(
             "a restore is pending: complete it by Table.restore() or `pudi restore`",
             table=snapshot.table,
@@ -95,7 +94,7 @@ def finish_rollbacks(snapshot: TableSnapshot) -> TableSnapshot:
         BlockedError: a restore is pending.
     """
     refuse_pending_restore(snapshot)
-    pending = snapshot.timeline.of(Action.ROLLBACK, *_PENDING)
+    pending = snapshot.timeline.pending_of(Action.ROLLBACK)
     for each in pending:
         resume(snapshot.meta, each)
     return snapshot.refreshed() if pending else snapshot
@@ -132,7 +131,7 @@ def sweep(meta: MetaClient, options: Options) -> None:
         return
     with meta.lock:
         snapshot = TableSnapshot.load(meta, options)
-        if snapshot.timeline.of(Action.ROLLBACK, *_PENDING):  # it deletes what its target left
+        if snapshot.timeline.pending_of(Action.ROLLBACK):  # it deletes what its target left
             return
         for info in beats:
             _sweep(snapshot, info)

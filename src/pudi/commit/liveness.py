@@ -13,7 +13,7 @@ from pudi.config import LockSettings, WriteOptions
 from pudi.errors import NotFoundError, PudiError
 from pudi.filegroup import Markers
 from pudi.filegroup.markers import EarlyDetection
-from pudi.format import Action, State
+from pudi.format import Action
 from pudi.timeline import Instant, TimelinePlace
 
 
@@ -90,7 +90,7 @@ _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 def living_writes(snapshot: TableSnapshot) -> list[str]:
     """Return the requested times of pending writes whose processes give signs of life."""
     meta, options = snapshot.meta, WriteOptions.of(snapshot.options)
-    pending = [each for action in _WRITES for each in snapshot.timeline.of(action, State.REQUESTED, State.INFLIGHT)]
+    pending = [each for action in _WRITES for each in snapshot.timeline.pending_of(action)]
     return [
         each.requested
         for each in pending

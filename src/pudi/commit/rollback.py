@@ -86,8 +86,7 @@ def without_hidden(meta: MetaClient, target: str, appended: Collection[str]) -> 
     """
     names = set()
     for each in meta.store.load().of(Action.ROLLBACK, State.COMPLETED) if appended else ():
-        path = meta.store.path(each)
-        done = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+        done = decode_rollback_metadata(meta.store.read(each), path=meta.store.path(each))
         if target in done.commits_rollback:
             for part in done.partition_metadata.values():
                 names |= {basename(name) for name in part.log_files_from_failed_commit or ()}
@@ -256,8 +255,7 @@ def resume(meta: MetaClient, rollback: Instant, *, restores: bool = False) -> tu
     Raises:
         CorruptError: the plan can't be read, or names something else than files of its target.
     """
-    path = meta.store.path(rollback, State.REQUESTED)
-    plan = decode_rollback_plan(meta.store.read(rollback, State.REQUESTED), path=path)
+    plan = meta.store.read_plan(rollback, decode_rollback_plan)
     if rollback.state is State.REQUESTED:
         rollback = meta.store.start(rollback, shared=True)
     return _execute(meta, rollback, plan, restores)

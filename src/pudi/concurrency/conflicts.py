@@ -20,7 +20,7 @@ from pudi.concurrency.touched import (
 )
 from pudi.errors import BlockedError, ConflictError, CorruptError, NotFoundError
 from pudi.filegroup import clustered_groups, compacted_groups
-from pudi.format import Action, CommitMetadata, FileGroupId, State, parse_log_file
+from pudi.format import Action, CommitMetadata, FileGroupId, parse_log_file
 from pudi.format.instants import COMPACT, ROLLED_BACK
 from pudi.timeline import Instant, Timeline, TimelineStore
 
@@ -39,7 +39,7 @@ def contradicted_clusterings(
         BlockedError: a plan can't be read.
         NotFoundError: the file of a plan is missing.
     """
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+    for instant in timeline.pending_of(Action.CLUSTERING):
         try:
             both = clustered_groups(store, instant).intersection(groups)
         except NotFoundError:
@@ -302,7 +302,7 @@ class ConflictCheck:
         """
         del completed
         mine = _appended(self.written) if now.rules.logs_name_their_slice else {}
-        for other in now.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT) if mine else ():
+        for other in now.pending_of(Action.COMPACTION) if mine else ():
             late = {group for group, base in mine.items() if base < other.requested}
             both = late & compacted_groups(self.store, other) if late else set()
             if both:
@@ -315,7 +315,7 @@ class ConflictCheck:
     def check_restores(self, now: Timeline, completed: Completed) -> None:
         """Refuse what a pending restore is about to roll back."""
         del completed
-        for other in now.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT):
+        for other in now.pending_of(Action.RESTORE):
             raise self._conflict(f"the restore {other.requested} is pending", BlockedError)
 
     def check_gone(self, now: Timeline, completed: Completed) -> None:

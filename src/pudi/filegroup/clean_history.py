@@ -73,8 +73,7 @@ def read_cleans(store: TimelineStore, cleans: Sequence[Instant]) -> list[Cleaned
 
 def _cleaned(store: TimelineStore, clean: Instant) -> Cleaned:
     if not clean.is_completed:
-        path = store.path(clean, State.REQUESTED)
-        plan = decode_clean_plan(store.read(clean, State.REQUESTED), path=path)
+        plan = store.read_plan(clean, decode_clean_plan)
         names = {partition: [basename(each) for each in paths] for partition, paths in plan.files.items()}
         return Cleaned(clean.requested, "" if plan.retained is None else plan.retained[0], names)
     record = store.decoded(clean)

@@ -13,6 +13,7 @@ from pudi.format import (
     decode_compaction_plan,
     decode_requested_replace_metadata,
 )
+from pudi.format.plans import ClusteringPlan, decode_clustering_plan
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 
@@ -23,8 +24,12 @@ def compaction_plan(store: TimelineStore, instant: Instant) -> CompactionPlan:
         CorruptError: it can't be read.
         NotFoundError: it's gone, rolled back meanwhile.
     """
-    path = store.path(instant, State.REQUESTED)
-    return decode_compaction_plan(store.read(instant, State.REQUESTED), path=path)
+    return store.read_plan(instant, decode_compaction_plan)
+
+
+def clustering_plan(store: TimelineStore, instant: Instant) -> ClusteringPlan:
+    """The plan of a pending or completed clustering; raises as `compaction_plan`."""
+    return store.read_plan(instant, decode_clustering_plan)
 
 
 def compacting_since(store: TimelineStore, timeline: Timeline, *, passes_over: bool = False) -> dict[FileGroupId, str]:
@@ -45,7 +50,7 @@ def compacting_since(store: TimelineStore, timeline: Timeline, *, passes_over: b
         CorruptError: a plan can't be read.
     """
     found: dict[FileGroupId, str] = {}
-    for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
+    for instant in timeline.pending_of(Action.COMPACTION):
         try:
             plan = compaction_plan(store, instant)
         except NotFoundError:  # rolled back since the timeline was listed
@@ -69,8 +74,7 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]
     Raises:
         CorruptError: its plan can't be read.
     """
-    path = store.path(instant, State.REQUESTED)
-    plan = decode_requested_replace_metadata(store.read(instant, State.REQUESTED), path=path).clustering_plan
+    plan = store.read_plan(instant, decode_requested_replace_metadata).clustering_plan
     try:
         return {
             FileGroupId(s["partitionPath"] or "", s["fileId"])
@@ -78,13 +82,14 @@ def clustered_groups(store: TimelineStore, instant: Instant) -> set[FileGroupId]
             for s in group["slices"] or ()
         }
     except (KeyError, TypeError) as error:
+        path = store.path(instant, State.REQUESTED)
         raise CorruptError("the plan of a clustering names no slices", path=path, instant=instant.requested) from error
 
 
 def closed_groups(store: TimelineStore, timeline: Timeline) -> frozenset[FileGroupId]:
     """File groups of pending clusterings, as far as their plans are there and can be read: no inserts go to them."""
     found: set[FileGroupId] = set()
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+    for instant in timeline.pending_of(Action.CLUSTERING):
         with suppress(NotFoundError, CorruptError):  # rolled back meanwhile; or the conflict check reports it
             found |= clustered_groups(store, instant)
     return frozenset(found)
@@ -104,8 +109,8 @@ def busy_groups(store: TimelineStore, timeline: Timeline, *, log_compactions: bo
     actions = [Action.COMPACTION, *([Action.LOGCOMPACTION] if log_compactions else [])]
     groups: set[FileGroupId] = set()
     for action in actions:
-        for instant in timeline.of(action, State.REQUESTED, State.INFLIGHT):
+        for instant in timeline.pending_of(action):
             groups |= compacted_groups(store, instant)
-    for instant in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT):
+    for instant in timeline.pending_of(Action.CLUSTERING):
         groups |= clustered_groups(store, instant)
     return groups

@@ -77,9 +77,7 @@ def indexes_of(meta: MetaClient) -> list[IndexInfo]:
     """
     timeline = meta.store.load()
     pending = {
-        each.partition: instant
-        for instant in timeline.of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
-        for each in plan_of(meta, instant)
+        each.partition: instant for instant in timeline.pending_of(Action.INDEXING) for each in plan_of(meta, instant)
     }
     ready = meta.config.metadata_partitions
     names = {*ready, *meta.config.metadata_partitions_inflight, *pending}

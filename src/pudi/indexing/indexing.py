@@ -41,8 +41,6 @@ from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
 
-_PENDING = (State.REQUESTED, State.INFLIGHT)
-
 
 def create_index(meta: MetaClient, engine: Engine, spec: IndexSpec, options: Options) -> CommitResult:
     """Plan an index and build it.
@@ -161,7 +159,7 @@ def run_pending_indexes(meta: MetaClient, engine: Engine, options: Options) -> l
         NotSupportedError: this release can't write the table, or this kind of index.
         ConflictError: other writers interfered; the plan stays.
     """
-    pending = meta.store.load().of(Action.INDEXING, *_PENDING)
+    pending = meta.store.load().pending_of(Action.INDEXING)
     if not pending:
         return []
     _check(meta, options)
@@ -198,7 +196,7 @@ def _one_by_one(meta: MetaClient, instant: Instant) -> list[Instant]:
             for companion in companions_of(name):
                 plan.pop(companion, None)
         known = set(meta.config.metadata_partitions)
-        for other in timeline.of(Action.INDEXING, *_PENDING):
+        for other in timeline.pending_of(Action.INDEXING):
             if other.requested != current.requested:
                 known |= {each.partition for each in plan_of(meta, other)}
         wanted = sorted((p for p in plan if p not in known), key=registry.build_order)
@@ -324,7 +322,7 @@ def _with_metadata(meta: MetaClient, options: Options) -> None:
 
 
 def _pending_of(snapshot: TableSnapshot, partition: str) -> list[Instant]:
-    instants = snapshot.timeline.of(Action.INDEXING, *_PENDING)
+    instants = snapshot.timeline.pending_of(Action.INDEXING)
     return [i for i in instants if partition in {each.partition for each in plan_of(snapshot.meta, i)}]
 
 

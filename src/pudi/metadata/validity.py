@@ -16,7 +16,7 @@ from dataclasses import replace
 from posixpath import basename
 
 from pudi.filegroup import CommittedLogs, LogScope
-from pudi.format import INIT_INSTANT, Action, Layout, State, parse_base_file
+from pudi.format import INIT_INSTANT, Action, Layout, parse_base_file
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _LOG = "a log file of the metadata table"
@@ -105,7 +105,7 @@ def lost_commit(data: Timeline, metadata: Timeline, store: TimelineStore) -> Ins
         CorruptError: a rollback of the metadata table can't be read.
         NotFoundError: a rollback is gone from the timeline and not in the archive.
     """
-    pending = metadata.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+    pending = metadata.pending_of(Action.DELTACOMMIT)
     for instant in pending:
         if instant.requested == f"{INIT_INSTANT}000":
             return instant

@@ -238,7 +238,7 @@ def reconcile_metadata(meta: MetaClient, options: Options) -> None:
     with meta.lock:
         meta.reload()
         doomed = _unwanted(meta.config, options)
-        indexing = meta.store.load().of(Action.INDEXING, State.REQUESTED, State.INFLIGHT)
+        indexing = meta.store.load().pending_of(Action.INDEXING)
         if indexing and not metadata_switched_off(options):  # another process is building an inflight partition
             planned = {partition for instant in indexing for partition in partitions_of(meta, instant)}
             doomed -= planned - set(metadata_dropped(options, doomed))

@@ -218,12 +218,11 @@ def restore(meta: MetaClient, engine: Engine, options: Options, to: str | None) 
 
 
 def _pending_restore(snapshot: TableSnapshot) -> Instant | None:
-    return next(iter(snapshot.timeline.of(Action.RESTORE, State.REQUESTED, State.INFLIGHT)), None)
+    return next(iter(snapshot.timeline.pending_of(Action.RESTORE)), None)
 
 
 def _planned(meta: MetaClient, restore: Instant) -> RestorePlan:
-    path = meta.store.path(restore, State.REQUESTED)
-    return decode_restore_plan(meta.store.read(restore, State.REQUESTED), path=path)
+    return meta.store.read_plan(restore, decode_restore_plan)
 
 
 def _ready(meta: MetaClient, engine: Engine, options: Options) -> TableSnapshot:
@@ -362,8 +361,7 @@ def _carry_out(snapshot: TableSnapshot, begun: Instant | None, plan: RestorePlan
         if each.action is not Action.ROLLBACK or each.requested < restore.requested:
             continue
         if each.is_completed:
-            path = meta.store.path(each)
-            metadata = decode_rollback_metadata(meta.store.read(each, State.COMPLETED), path=path)
+            metadata = decode_rollback_metadata(meta.store.read(each), path=meta.store.path(each))
         else:
             _, metadata = resume(meta, each, restores=True)
         done.update(dict.fromkeys(metadata.commits_rollback, metadata))

@@ -19,10 +19,9 @@ from pudi.config import ClusteringOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError, PudiError
 from pudi.expr import Expr, leaf_columns
-from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, open_base_file
-from pudi.format import Action, CompactionOperation, State, WriteStat, parse_log_file
+from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, clustering_plan, open_base_file
+from pudi.format import Action, CompactionOperation, WriteStat, parse_log_file
 from pudi.format.metadata_partitions import COLUMN_STATS
-from pudi.format.plans import decode_clustering_plan
 from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
 from pudi.metadata.keys import column_prefix
 from pudi.plan import ReadPlan
@@ -65,8 +64,7 @@ def last_clustering(snapshot: TableSnapshot) -> Clustered | None:
             written = meta.store.read_commit_metadata(instant)
             if not written.is_clustering:
                 continue
-            path = meta.store.path(planned, State.REQUESTED)
-            plan = decode_clustering_plan(meta.store.read(planned, State.REQUESTED), path=path)
+            plan = clustering_plan(meta.store, planned)
         except (NotFoundError, CorruptError):
             return None
         return Clustered(

@@ -18,7 +18,6 @@ from pudi.services.orphans import unknown_data_files
 from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.timeline import Instant, Timeline
 
-_PENDING = (State.REQUESTED, State.INFLIGHT)
 _COMMITS = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT, Action.CLUSTERING)
 _BESIDE = (Action.CLEAN, Action.ROLLBACK)
 """Actions that are archived along with commits, and that archiving doesn't wait for."""
@@ -164,7 +163,7 @@ def _before_compaction(snapshot: TargetSnapshot) -> Iterator[Bound]:
     if not snapshot.meta.merges_on_read or not by_number:
         return
     compactions = timeline.of(Action.COMMIT)
-    deltas = list(timeline.of(Action.DELTACOMMIT, State.COMPLETED, *_PENDING))
+    deltas = list(timeline.of(Action.DELTACOMMIT, *State))
     if compactions:
         last = compactions[-1].requested
         deltas = [each for each in deltas if not each.is_completed or timeline.order(each) > last]

@@ -37,7 +37,6 @@ from pudi.task import FileJob
 from pudi.task.jobs import DeleteFiles
 from pudi.timeline import Instant, Timeline
 
-_PENDING = (State.REQUESTED, State.INFLIGHT)
 _FILES = 100
 """Minimum number of files that one job deletes, if there are that many."""
 _SUFFIX = "002"
@@ -78,7 +77,7 @@ class Clean(PlannedService):
         """Wait for a pending clean, whose files would be planned again, and if the instant's time is taken."""
         timeline, at = snapshot.timeline, self.requested_time(snapshot)
         taken = at is not None and timeline.find(at, Action.CLEAN) is not None
-        return taken or bool(timeline.of(Action.CLEAN, *_PENDING))
+        return taken or bool(timeline.pending_of(Action.CLEAN))
 
     def requested_time(self, snapshot: TargetSnapshot) -> str | None:
         """In a metadata table below version 8: the newest deltacommit's time with a suffix."""
@@ -182,7 +181,7 @@ def clean_backlog(snapshot: TargetSnapshot) -> Backlog:
         return 0, None
     timeline, options = snapshot.timeline, CleanOptions.of(snapshot.options)
     last = last_clean(snapshot)
-    pending = min((each.requested for each in timeline.of(Action.CLEAN, *_PENDING)), default=None)
+    pending = min((each.requested for each in timeline.pending_of(Action.CLEAN)), default=None)
     if options.policy == CleanPolicy.VERSIONS:
         cleaned = last.get("lastCompletedCommitTimestamp") or ""
         return sum(each.requested > cleaned for each in timeline.commits), pending
@@ -214,7 +213,7 @@ def has_deleted(meta: MetaClient, clean: Instant) -> bool:
 def _planned(meta: MetaClient, clean: Instant) -> tuple[CleanPlan, dict[str, tuple[str, ...]]]:
     """Return a plan, and the names of its files by partition path."""
     path = meta.store.path(clean, State.REQUESTED)
-    plan = decode_clean_plan(meta.store.read(clean, State.REQUESTED), path=path)
+    plan = meta.store.read_plan(clean, decode_clean_plan)
     return plan, _names(plan, path, meta.storage.root)
 
 

@@ -15,22 +15,20 @@ from typing import Any
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import FileGroup, SliceFiles, compaction_plan
+from pudi.filegroup import FileGroup, SliceFiles, clustering_plan, compaction_plan
 from pudi.format import (
     CDC_SUFFIX,
     Action,
     CompactionOperation,
     FileGroupId,
-    State,
     instant_to_millis,
     millis_to_instant,
     parse_data_file,
 )
-from pudi.format.plans import CleanPlan, decode_clustering_plan
+from pudi.format.plans import CleanPlan
 from pudi.services.service import oldest_write
 from pudi.timeline import Instant, Timeline
 
-_PENDING = (State.REQUESTED, State.INFLIGHT)
 _PAUSE = 3
 """Number of instants after a compaction of a metadata table at which a clean is due."""
 _SAVEPOINTS = "savepointed_timestamps"
@@ -343,8 +341,7 @@ def _operations(meta: MetaClient, instant: Instant) -> Sequence[CompactionOperat
     """Return the slices of a pending plan."""
     if instant.action is not Action.CLUSTERING:
         return compaction_plan(meta.store, instant).operations
-    path = meta.store.path(instant, State.REQUESTED)
-    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path).slices
+    return clustering_plan(meta.store, instant).slices
 
 
 def pending_slices(snapshot: TableSnapshot) -> dict[FileGroupId, tuple[str, str, str]]:
@@ -357,7 +354,7 @@ def pending_slices(snapshot: TableSnapshot) -> dict[FileGroupId, tuple[str, str,
     """
     found: dict[FileGroupId, tuple[str, str, str]] = {}
     for action in (Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING):
-        for instant in snapshot.timeline.of(action, *_PENDING):
+        for instant in snapshot.timeline.pending_of(action):
             try:
                 operations = _operations(snapshot.meta, instant)
             except NotFoundError:  # it completed, or was aborted, since the timeline was loaded

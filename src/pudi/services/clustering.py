@@ -22,11 +22,9 @@ from pudi.config import (
     check_writable,
 )
 from pudi.errors import NotSupportedError, SchemaError
-from pudi.filegroup import FileSlice, busy_groups
-from pudi.format import Action, FileGroupId, State
+from pudi.filegroup import FileSlice, busy_groups, clustering_plan
+from pudi.format import Action, FileGroupId
 from pudi.format.plans import (
-    ClusteringPlan,
-    decode_clustering_plan,
     encode_clustering_plan,
 )
 from pudi.plan.curves import check_sortable
@@ -119,16 +117,16 @@ class Clustering(PlannedService):
 
     def must_wait(self, snapshot: TargetSnapshot) -> bool:
         """While writes to buckets of consistent hashing are pending, as in Hudi: they would go to the old ones."""
-        pending = snapshot.timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT)
+        pending = snapshot.timeline.pending_of(Action.DELTACOMMIT)
         return bool(pending) and consistent_buckets(snapshot) is not None
 
     def is_obsolete(self, snapshot: TargetSnapshot, instant: Instant) -> bool:
         """Whether another writer ignored the plan: its slices are no longer the latest ones."""
-        return bool(outdated_groups(snapshot, _read_plan(snapshot.meta, instant)))
+        return bool(outdated_groups(snapshot, clustering_plan(snapshot.meta.store, instant)))
 
     def groups_of(self, target: ServiceTarget, instant: Instant) -> Collection[FileGroupId]:
         """Return the file groups that the plan replaces."""
-        return {each.group for each in _read_plan(target.meta, instant).slices}
+        return {each.group for each in clustering_plan(target.meta.store, instant).slices}
 
     def open(self, target: ServiceTarget, lease: ServiceLease) -> ClusteringRun:
         """Read the plan; see `PlannedService.open`.
@@ -137,7 +135,7 @@ class Clustering(PlannedService):
             NotSupportedError: a plan that Hudi runs by another strategy than sorting.
         """
         snapshot = target.at(lease.timeline)
-        plan = _read_plan(target.meta, lease.instant)
+        plan = clustering_plan(target.meta.store, lease.instant)
         if plan.execution not in ClusteringOptions.execution_class.choices:
             raise NotSupportedError(
                 f"a clustering plan for {plan.execution}: have Apache Hudi run it, or roll it back",
@@ -153,11 +151,6 @@ def _unclustered(snapshot: TableSnapshot) -> Callable[[FileSlice], bool]:
     replaced, meta = snapshot.timeline.of(Action.REPLACECOMMIT), snapshot.meta
     clustered = {i.requested for i in replaced if meta.store.read_commit_metadata(i).is_clustering}
     return lambda each: each.base is None or bool(each.logs) or each.base.instant not in clustered
-
-
-def _read_plan(meta: MetaClient, instant: Instant) -> ClusteringPlan:
-    path = meta.store.path(instant, State.REQUESTED)
-    return decode_clustering_plan(meta.store.read(instant, State.REQUESTED), path=path)
 
 
 def _hour(meta: MetaClient) -> int:

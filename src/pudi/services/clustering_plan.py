@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pudi.config import ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice
-from pudi.format import Action, FileGroupId, State
+from pudi.format import Action, FileGroupId
 from pudi.format.hashing import ChildNode, NodeTag, Ring, decode_children, encode_children
 from pudi.format.plans import ClusteringGroup, ClusteringPlan, group_sizes
 from pudi.services.compaction_plan import operation_of
@@ -153,7 +153,7 @@ def is_clustering_due(timeline: Timeline, options: ClusteringOptions, is_cluster
         options: the number of commits.
         is_clustering: tells a completed clustering from other replacecommits.
     """
-    last = max((i.requested for i in timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT)), default="")
+    last = max((i.requested for i in timeline.pending_of(Action.CLUSTERING)), default="")
     for instant in reversed(timeline.of(Action.REPLACECOMMIT)):
         if instant.requested > last and is_clustering(instant):
             last = instant.requested

@@ -54,7 +54,6 @@ OPERATIONS = {Action.COMPACTION: COMPACT, Action.LOGCOMPACTION: LOG_COMPACT}
 """Operation type in the commit metadata (WriteOperationType)."""
 LEFT_TO_WRITES = "left to the next write: Hudi can't roll back a commit that the metadata table has compacted"
 """Why a maintenance doesn't compact a metadata table."""
-_PENDING = (State.REQUESTED, State.INFLIGHT)
 _SERVICES = {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING}
 _SUFFIX = "001"
 """Suffix of compaction instants in metadata tables below version 8, after the newest deltacommit's time."""
@@ -308,7 +307,7 @@ def _backlog(snapshot: TargetSnapshot, waiting: int, *, waits: bool) -> Backlog:
         waiting: number of these deltacommits.
         waits: whether a pending write forbids a plan (`Compaction.must_wait`).
     """
-    plans = [each.requested for each in snapshot.timeline.of(Action.COMPACTION, *_PENDING)]
+    plans = [each.requested for each in snapshot.timeline.pending_of(Action.COMPACTION)]
     if plans:
         return waiting, min(plans)
     return waiting, oldest_write(snapshot.data_timeline) if waits else None
@@ -320,7 +319,7 @@ def _today(meta: MetaClient) -> date:
 
 def is_any_planned(timeline: Timeline) -> bool:
     """Return whether a compaction or log compaction is pending."""
-    return any(timeline.of(action, *_PENDING) for action in OPERATIONS)
+    return any(timeline.pending_of(action) for action in OPERATIONS)
 
 
 def is_write_pending(timeline: Timeline) -> bool:
@@ -339,11 +338,10 @@ def may_roll_back(data: Timeline, metadata: Timeline) -> bool:
         data: the data table's timeline.
         metadata: the metadata table's timeline.
     """
-    states = (State.COMPLETED, *_PENDING) if data.rules.services_have_suffixes else (State.COMPLETED,)
-    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT, *states)}
     if data.rules.services_have_suffixes:
-        newest = max(deltas, default="")
+        newest = max((i.requested for i in metadata.of(Action.DELTACOMMIT, *State)), default="")
         return any(i.requested <= newest for i in data.pending)
+    deltas = {i.requested for i in metadata.of(Action.DELTACOMMIT)}
     return any(i.requested in deltas for i in data.pending)
 
 
@@ -371,7 +369,7 @@ def is_compacted_after(snapshot: TableSnapshot, instant: Instant) -> bool:
     """Return whether a compaction, pending or completed, was requested after an instant."""
     meta, timeline = snapshot.meta, snapshot.timeline
     done = [i for i in timeline.of(Action.COMMIT) if meta.store.read_commit_metadata(i).operation_type == COMPACT]
-    return any(i.requested > instant.requested for i in (*timeline.of(Action.COMPACTION, *_PENDING), *done))
+    return any(i.requested > instant.requested for i in (*timeline.pending_of(Action.COMPACTION), *done))
 
 
 def _inputs(operation: CompactionOperation, timeline: Timeline) -> set[str]:

@@ -227,7 +227,7 @@ def is_log_compaction_due(timeline: Timeline, options: CompactionOptions, log_co
         log_compactions: requested times of log compactions, of completed ones too.
     """
     since = _since_compaction(timeline)
-    if since is None or timeline.of(Action.LOGCOMPACTION, State.REQUESTED, State.INFLIGHT):
+    if since is None or timeline.pending_of(Action.LOGCOMPACTION):
         return False
     counts = [since.count]
     if log_compactions:
@@ -245,11 +245,11 @@ def _since_compaction(timeline: Timeline) -> _Since | None:
 
 
 def _since_request(timeline: Timeline) -> _Since | None:
-    pending = timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT)
+    pending = timeline.pending_of(Action.COMPACTION)
     last = (pending or timeline.of(Action.COMMIT))[-1:]
     if not last:
         return None
-    deltas = timeline.of(Action.DELTACOMMIT, State.REQUESTED, State.INFLIGHT, State.COMPLETED)
+    deltas = timeline.of(Action.DELTACOMMIT, *State)
     return _Since(sum(1 for i in deltas if i.requested > last[0].requested), last[0])
 
 

@@ -22,7 +22,7 @@ from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
 from pudi.commit.transaction import Work, begin_report
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError
-from pudi.format import CommitMetadata, State
+from pudi.format import CommitMetadata
 from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.services import async_services, registry
@@ -42,8 +42,6 @@ from pudi.task import Engine
 from pudi.timeline import Instant, Timeline
 
 _log = logging.getLogger(__name__)
-
-PENDING = (State.REQUESTED, State.INFLIGHT)
 
 
 def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool = False) -> Instant | None:
@@ -341,7 +339,7 @@ def _run_beside(service: TableService, target: ServiceTarget) -> None:
 
 
 def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:
-    return [instant for service in services for instant in timeline.of(service.action, *PENDING)]
+    return [instant for service in services for instant in timeline.pending_of(service.action)]
 
 
 def _sets_aside(service: PlannedService, target: ServiceTarget) -> bool:

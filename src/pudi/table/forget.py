@@ -21,7 +21,7 @@ from pudi.services.clean import Clean, CleanHistory
 from pudi.services.compaction import CompactGroups, Compaction
 from pudi.services.orphans import find_orphans, remove_orphans
 from pudi.services.registry import planned_services
-from pudi.services.runner import PENDING, run, run_pending
+from pudi.services.runner import run, run_pending
 from pudi.services.target import ServiceTarget
 from pudi.table.held_files import RecordSearch, StillHeld, reasons
 from pudi.task import Engine
@@ -190,7 +190,7 @@ class _Forgetting:
             self._step(FAILED_WRITES, TABLE, "their writers died", lambda: repair_dead_writes(self.meta, self.options))
             snapshot = snapshot.refreshed()
         timeline = snapshot.timeline
-        if any(timeline.of(each.action, *PENDING) for each in planned_services()):
+        if any(timeline.pending_of(each.action) for each in planned_services()):
             self._step("pending plans", TABLE, "they keep files", lambda: run_pending(self._target))
         if find_orphans(self.meta):
             self._step(ORPHANS, TABLE, "writes that are over left them", lambda: remove_orphans(self.meta))

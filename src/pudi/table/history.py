@@ -10,20 +10,19 @@ from typing import Any
 from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError
-from pudi.filegroup import compaction_plan
+from pudi.filegroup import clustering_plan, compaction_plan
 from pudi.format import (
     Action,
     CommitMetadata,
     FileGroupId,
     State,
     TimelineZone,
-    decode_avro,
     decode_commit_metadata,
     decode_rollback_plan,
     instant_to_millis,
 )
 from pudi.format.instants import decode_restore_plan
-from pudi.format.plans import decode_clean_plan, decode_clustering_plan, decode_index_plan
+from pudi.format.plans import decode_clean_plan, decode_index_plan
 from pudi.plan.read import check_limit
 from pudi.timeline import Instant
 from pudi.timeline.newest import ArchivedContent, newest_archived
@@ -301,20 +300,19 @@ def _of_pending(meta: MetaClient, instant: Instant) -> dict[str, Any]:
         return _plan_over([each.group for each in compaction_plan(store, instant).operations])
     if action is Action.SAVEPOINT:
         return {}
-    path, data = store.path(instant, State.REQUESTED), store.read(instant, State.REQUESTED)
     if action is Action.CLUSTERING:
-        return _plan_over([each.group for each in decode_clustering_plan(data, path=path).slices])
+        return _plan_over([each.group for each in clustering_plan(store, instant).slices])
     if action is Action.CLEAN:
-        files = decode_clean_plan(data, path=path).files
+        files = store.read_plan(instant, decode_clean_plan).files
         return {"partitions": len(files), "note": f"plans to delete {sum(map(len, files.values())):,} files"}
     if action is Action.ROLLBACK:
-        undone = decode_rollback_plan(data, path=path).instant_to_rollback
+        undone = store.read_plan(instant, decode_rollback_plan).instant_to_rollback
         return {"note": f"of {undone.commit_time}"} if undone is not None else {}
     if action is Action.RESTORE:
-        return {"note": f"to {decode_restore_plan(data, path=path).target}"}
+        return {"note": f"to {store.read_plan(instant, decode_restore_plan).target}"}
     if action is Action.INDEXING:
-        return {"note": f"of {_some([each.partition for each in decode_index_plan(data, path=path)])}"}
-    decode_avro(data, path=path)
+        return {"note": f"of {_some([each.partition for each in store.read_plan(instant, decode_index_plan)])}"}
+    store.decoded(instant, State.REQUESTED)
     return {}
 
 

@@ -14,9 +14,8 @@ from pudi.config import resolve
 from pudi.config.arguments import names_given
 from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, NotFoundError
-from pudi.filegroup.pending_plans import compaction_plan
-from pudi.format import Action, CommitMetadata, State
-from pudi.format.plans import decode_clustering_plan
+from pudi.filegroup import clustering_plan, compaction_plan
+from pudi.format import Action, CommitMetadata
 from pudi.plan import Selection
 from pudi.scan import snapshot_scan
 from pudi.table.base import VerbGroup, engine_of
@@ -102,7 +101,7 @@ class InstantVerbs(VerbGroup):
 
     def _compactions(self, timeline: Timeline) -> list[ServicePlan]:
         store, plans = self._meta.store, []
-        for instant in timeline.of(Action.COMPACTION, State.REQUESTED, State.INFLIGHT):
+        for instant in timeline.pending_of(Action.COMPACTION):
             groups = [operation.group for operation in compaction_plan(store, instant).operations]
             plans.append(_plan(instant, len(groups), {partition for partition, _ in groups}))
         for instant in timeline.of(Action.COMMIT) if self._meta.merges_on_read else ():
@@ -118,10 +117,9 @@ class InstantVerbs(VerbGroup):
             for instant in timeline.of(Action.REPLACECOMMIT)
             if store.read_commit_metadata(instant).is_clustering
         ]
-        pending = timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT)
+        pending = timeline.pending_of(Action.CLUSTERING)
         for instant in (*completed, *pending):
-            path = store.path(instant, State.REQUESTED)
-            plan = decode_clustering_plan(store.read(instant, State.REQUESTED), path=path)
+            plan = clustering_plan(store, instant)
             plans.append(_plan(instant, len(plan.groups), {each.partition_path for each in plan.slices}))
         return plans
 

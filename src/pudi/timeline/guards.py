@@ -106,7 +106,7 @@ def refuse_taken(storage: Storage, folder: str, now: Timeline, instant: Instant)
     current = now.find(instant.requested, instant.action)
     if current is None or current.state is not State.INFLIGHT or instant.requested in now.unrequested:
         raise taken_for_dead(instant, storage.root)
-    for rollback in now.of(Action.ROLLBACK, State.REQUESTED, State.INFLIGHT):
+    for rollback in now.pending_of(Action.ROLLBACK):
         path = f"{folder}/{rollback.file_name(State.REQUESTED)}"
         try:
             target = decode_rollback_plan(storage.read(path, MaxBytes.INSTANT), path=path).instant_to_rollback

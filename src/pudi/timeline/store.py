@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from posixpath import basename
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from pudi.context import Context, Lock, OneProcessLock, RecentValues, Storage
 from pudi.errors import (
@@ -41,6 +41,8 @@ from pudi.timeline.archive import Archive, archive_logs, open_archive
 from pudi.timeline.guards import ClockCheck, note_own, refuse_moved, refuse_moving, refuse_strangers, refuse_taken
 from pudi.timeline.instant import WRITE_ACTIONS, Instant, InstantTimes
 from pudi.timeline.timeline import ListedTimeline, Timeline
+
+_Plan = TypeVar("_Plan")
 
 MOST_STATS = 100_000
 """Upper bound of cached file statistics: 850 bytes each, plus texts that commits share."""
@@ -133,7 +135,7 @@ class TimelineStore:
         timeline = self._listed.list(self.storage, self.folder, self.layout)
         if timeline.is_moving:
             refuse_moved(self.storage, self.layout)
-        if self.layout == 2 or not timeline.of(Action.REPLACECOMMIT, State.REQUESTED, State.INFLIGHT):
+        if self.layout == 2 or not timeline.pending_of(Action.REPLACECOMMIT):
             return timeline
         return replace(timeline, instants=tuple(self._classified(instant) for instant in timeline.instants))
 
@@ -160,6 +162,19 @@ class TimelineStore:
             NotFoundError: the file is gone, as after archiving or a rollback.
         """
         return self.storage.read(self.path(instant, state), MaxBytes.INSTANT)
+
+    def read_plan(self, instant: Instant, decode: Callable[..., _Plan]) -> _Plan:
+        """Return the plan in an instant's requested file.
+
+        Args:
+            instant: the instant, in any state.
+            decode: makes a plan of the file's content; takes the file's `path`, for errors.
+
+        Raises:
+            CorruptError: the plan can't be read.
+            NotFoundError: the file is gone, as after archiving or a rollback.
+        """
+        return decode(self.read(instant, State.REQUESTED), path=self.path(instant, State.REQUESTED))
 
     def read_commit_metadata(self, instant: Instant) -> CommitMetadata:
         """Return the metadata of a completed commit, deltacommit or replacecommit.
@@ -264,9 +279,8 @@ class TimelineStore:
         Raises:
             CorruptError: the plan can't be read.
         """
-        path = self.path(instant, State.REQUESTED)
         try:
-            plan = decode_requested_replace_metadata(self.storage.read(path, MaxBytes.INSTANT), path=path)
+            plan = self.read_plan(instant, decode_requested_replace_metadata)
         except NotFoundError:  # rolled back since the listing
             return False
         return plan.operation_type == CLUSTER or plan.clustering_plan is not None

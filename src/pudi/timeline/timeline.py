@@ -200,6 +200,10 @@ class Timeline:
         states = (state, *more)
         return tuple(i for i in self.instants if i.action is action and i.state in states)
 
+    def pending_of(self, action: Action) -> tuple[Instant, ...]:
+        """Requested and inflight instants of one action, oldest first."""
+        return self.of(action, State.REQUESTED, State.INFLIGHT)
+
     def is_pending(self, requested: str) -> bool:
         """Whether a write of that requested time is under way, or died."""
         return any(i.requested == requested for i in self.pending)

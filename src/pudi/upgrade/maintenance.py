@@ -36,7 +36,7 @@ from pudi.services.failures import (
     plans_aside,
 )
 from pudi.services.orphans import find_orphans, remove_orphans
-from pudi.services.runner import PENDING, run, run_instant
+from pudi.services.runner import run, run_instant
 from pudi.services.service import DirectService, PlannedService, TableService
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
@@ -170,7 +170,7 @@ def maintain(meta: MetaClient, engine: Engine, options: Options, request: Mainte
         what = f"markers and heartbeats deleted: {', '.join(over)}, whose writers died after their commit"
         work.step(FAILED_WRITES, TABLE, what, lambda: repair_dead_writes(meta, options))
     work.on(ServiceTarget.of_table(meta, engine, options))
-    building = meta.store.load().of(Action.INDEXING, *PENDING)
+    building = meta.store.load().pending_of(Action.INDEXING)
     if building:
         plans = f"plans are pending: {', '.join(each.requested for each in building)}"
         work.step(INDEXES, TABLE, plans, lambda: run_pending_indexes(meta, engine, options))
@@ -247,7 +247,7 @@ class _Work:
     ) -> bool:
         """Run the pending plans of a service; return whether none failed and the service doesn't rest."""
         whole, before = True, noted.get(service.name)
-        plans = target.load().timeline.of(service.action, *PENDING)
+        plans = target.load().timeline.pending_of(service.action)
         for pending in plans if target.is_metadata else not_aside(target.meta.storage, plans):
             if not is_available(target.meta, pending, target.write_options):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))

@@ -115,7 +115,7 @@ def roll_back_expired(meta: MetaClient, resolved: Options, timeline: Timeline) -
         return timeline
     zone, now_ms = meta.config.timezone, meta.context.clock.now_ms()
     least = resolved[ClusteringOptions.expires_after] * 60_000
-    pending = timeline.of(Action.CLUSTERING, State.REQUESTED, State.INFLIGHT)
+    pending = timeline.pending_of(Action.CLUSTERING)
     old = [each for each in pending if now_ms - instant_to_millis(each.requested, zone) >= least]
     gone = [each for each in old if roll_back_plan(meta, each, options)]
     return meta.store.load() if gone else timeline
