@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pudi
-from pudi.client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.transaction import begin_report
 from pudi.concurrency import Heartbeat
 from pudi.config import resolve
@@ -150,7 +150,7 @@ def test_after_a_write_when_the_trigger_says_so(copy: Callable[[str], pudi.Table
                 "services": "hoodie.table.services.enabled"}  # fmt: skip
         before, report = set(mine.timeline.commits), begin_report(meta, "upsert")
         options = resolve({keys[k]: v for k, v in given.items()} | QUIET | OPTIONS)
-        run_after_commit(meta, LocalEngine(), options, report, meta.store.load())
+        run_after_commit(TableSnapshot.load(meta, options), LocalEngine(), report)
         assert report.failed == {}
         return sorted(set(mine.timeline.commits) - before)
 

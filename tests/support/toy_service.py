@@ -18,7 +18,7 @@ from pudi.format import (
     encode_compaction_plan,
 )
 from pudi.services.compaction_plan import operation_of
-from pudi.services.service import Inline, PlannedService, WritingRun
+from pudi.services.service import Inline, PlannedService, ServiceRun
 from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileResult
 from pudi.timeline import Timeline
@@ -40,7 +40,7 @@ class CountTask:
 
 
 @dataclass(frozen=True)
-class CountRun(WritingRun):
+class CountRun(ServiceRun):
     """One run of the plan."""
 
     snapshot: TargetSnapshot

@@ -15,12 +15,12 @@ from pudi.format import TEMP_DIR
 from pudi.hooks.measure import measured
 from pudi.services.archive_plan import ArchivePlan, commits_to_keep, plan_archive
 from pudi.services.clean import clean_backlog
-from pudi.services.service import Backlog, Inline, LockedService, Need
+from pudi.services.service import Backlog, DirectService, Inline, Need
 from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.timeline import Instant, archive
 
 
-class Archive(LockedService):
+class Archive(DirectService):
     """Moves the oldest commits of a timeline to its archive, with the cleans and rollbacks that are older."""
 
     name = "archive"
@@ -47,7 +47,7 @@ class Archive(LockedService):
         return Need(bool(plan.instants), reason + kept, *_backlog(snapshot, plan))
 
     def run(self, target: ServiceTarget) -> int:
-        """Archive, and return the number of archived instants; see `LockedService.run`.
+        """Archive, and return the number of archived instants; see `DirectService.run`.
 
         Raises:
             InvalidArgumentError: wrong options.

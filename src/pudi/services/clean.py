@@ -17,7 +17,7 @@ from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.lease import ServiceLease
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
-from pudi.format import HOODIE_DIR, Action, CommitMetadata, CompactionOperation, State, WriteStat, parse_data_file
+from pudi.format import HOODIE_DIR, Action, CommitMetadata, State, WriteStat, parse_data_file
 from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
 from pudi.indexes.indexed_commit import RemovedFiles
 from pudi.services.clean_plan import (
@@ -29,7 +29,7 @@ from pudi.services.clean_plan import (
     plan_clean,
     savepointed_names,
 )
-from pudi.services.service import Backlog, Inline, Need, PlainRun, PlannedService, ServiceRun, oldest_write
+from pudi.services.service import Backlog, Inline, Need, PlannedService, ServiceRun, oldest_write
 from pudi.services.target import ServiceTarget, TargetSnapshot, clean_to, free_time, restorable_instants
 from pudi.storage import list_names
 from pudi.storage.checks import check_prefix
@@ -244,7 +244,7 @@ def _corrupt(named: str, why: str, table: str, path: str) -> CorruptError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run(PlainRun):
+class _Run(ServiceRun):
     """One run of a plan.
 
     Attributes:
@@ -262,11 +262,6 @@ class _Run(PlainRun):
     names: dict[str, tuple[str, ...]]
     began_ms: int
     parallelism: int
-
-    @property
-    def operations(self) -> Sequence[CompactionOperation]:
-        """None: no file is read."""
-        return ()
 
     @property
     def removed(self) -> RemovedFiles:

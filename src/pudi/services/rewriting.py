@@ -14,13 +14,13 @@ from pudi.format import CommitMetadata, WriteStat, stats_by_partition
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.plan import Merging
 from pudi.schema import avro_to_arrow
-from pudi.services.service import WritingRun
+from pudi.services.service import ServiceRun
 from pudi.services.target import TargetSnapshot
 from pudi.task.compact import CompactSpec
 from pudi.timeline import Timeline
 
 
-class RewritingRun(WritingRun):
+class RewritingRun(ServiceRun):
     """Base class of the runs of plans that rewrite file slices.
 
     Attributes:

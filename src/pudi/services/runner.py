@@ -9,12 +9,11 @@ Source: BaseHoodieTableServiceClient, HoodieBackedTableMetadataWriter.performTab
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import CLEAN_UP, METADATA_TABLE, ActionReport, CommitResult
 from pudi.commit.abort import abort
 from pudi.commit.dead_writers import finish_rollbacks, refuse_pending_restore, sweep
@@ -22,7 +21,6 @@ from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
 from pudi.commit.transaction import Work, begin_report
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError
-from pudi.format import CommitMetadata
 from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.services import async_services, registry
@@ -36,10 +34,10 @@ from pudi.services.failures import (
     setting_aside,
     take_back,
 )
-from pudi.services.service import DirectService, Inline, PlannedService, ServiceRun, TableService
-from pudi.services.target import ServiceTarget
+from pudi.services.service import DirectService, Inline, PlannedService, TableService
+from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import Engine
-from pudi.timeline import Instant, Timeline
+from pudi.timeline import Instant
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +77,7 @@ def schedule(service: PlannedService, target: ServiceTarget, *, when_due: bool =
 
 
 def run(
-    service: PlannedService, target: ServiceTarget, *, when_due: bool = False, timeline: Timeline | None = None
+    service: PlannedService, target: ServiceTarget, *, when_due: bool = False, seen: TargetSnapshot | None = None
 ) -> CommitResult | None:
     """Run the pending plans of a service, then plan it and run that plan.
 
@@ -87,7 +85,7 @@ def run(
         service: the service.
         target: the table.
         when_due: plan only if the options ask for it now.
-        timeline: the table's timeline of a moment ago, which tells what is pending; None loads it.
+        seen: the table of a moment ago, which tells what is pending; None loads it.
 
     Returns:
         The last commit; None if there was nothing to do.
@@ -98,20 +96,36 @@ def run(
     """
     if not when_due and _sets_aside(service, target):
         take_back(target.meta.storage, service.name)
-    last = _run_plans(service, target, timeline)
+    last = _run_plans(service, target, seen)
     instant = schedule(service, target, when_due=when_due)
     if instant is not None:
-        last = _Execution(service, target, target.meta).run(instant)
+        last = _execute(service, target, instant)
     _abort_obsolete(target)
     return last
 
 
-def _run_plans(service: PlannedService, target: ServiceTarget, timeline: Timeline | None = None) -> CommitResult | None:
+def run_due(
+    service: TableService, target: ServiceTarget, seen: TargetSnapshot | None = None
+) -> int | CommitResult | None:
+    """Run a service of any kind if the options ask for it now; arguments and errors as of `run`.
+
+    Returns:
+        The last commit, or the number of things that changed; None or 0 if there was nothing to do.
+    """
+    if isinstance(service, DirectService):
+        return service.run(target)
+    assert isinstance(service, PlannedService)
+    return run(service, target, when_due=True, seen=seen)
+
+
+def _run_plans(
+    service: PlannedService, target: ServiceTarget, seen: TargetSnapshot | None = None
+) -> CommitResult | None:
     """Run the plans of a service that no process runs; arguments and result as of `run`."""
     service.check(target)
     sweep(target.meta, target.options)
     last = None
-    for pending in _not_aside(service, target, _pending(timeline or target.load().timeline, [service])):
+    for pending in _plans(service, seen or target.load()):
         if is_available(target.meta, pending, target.write_options):
             last = run_instant(service, target, pending) or last
     return last
@@ -145,7 +159,8 @@ def run_pending(
     done = []
     sweep(target.meta, target.options)
     for service in registry.planned_services():
-        plans = _pending(target.load().timeline, [service]) if services is None or service.name in services else []
+        wanted = services is None or service.name in services
+        plans = target.load().timeline.pending_of(service.action) if wanted else ()
         for instant in plans if instants is None else [each for each in plans if each.requested in instants]:
             service.check(target)
             if _sets_aside(service, target):
@@ -181,11 +196,11 @@ def run_instant(service: PlannedService, target: ServiceTarget, instant: Instant
     if not target.is_metadata:
         refuse_pending_restore(target.load())
         reconcile_metadata(target.meta, target.options)
-    return _Execution(service, target, target.meta).run(instant)
+    return _execute(service, target, instant)
 
 
 def run_before_write(meta: MetaClient, engine: Engine, options: Options, report: ActionReport) -> bool:
-    """Run a clean if the options ask for one before each write; arguments as of `run_after_commit`.
+    """Run a clean if the options ask for one before each write; arguments as of `run_on_metadata_table`.
 
     Source: BaseHoodieWriteClient.runPreWriteCleanerPolicy.
 
@@ -201,25 +216,23 @@ def run_before_write(meta: MetaClient, engine: Engine, options: Options, report:
     return True
 
 
-def run_after_commit(
-    meta: MetaClient, engine: Engine, options: Options, report: ActionReport, timeline: Timeline
-) -> None:
+def run_after_commit(seen: TableSnapshot, engine: Engine, report: ActionReport) -> None:
     """Run the services that the options ask for after a commit; those of the metadata table ran before it.
 
     The commit stands even if a service fails: its plan stays for the next writer.
 
     Args:
-        meta: the data table.
+        seen: the data table with the commit and the writer's options, which tells what is due; other commits may be
+            missing.
         engine: runs the jobs.
-        options: the writer's options.
         report: of the write; collects errors by service.
-        timeline: the table's timeline with the commit, which tells what is due; other commits may be missing.
     """
-    target = ServiceTarget.of_table(meta, engine, options)
+    target = ServiceTarget.of_table(seen.meta, engine, seen.options)
+    snapshot = target.at(seen.timeline)
     for service in _enabled(target):
         with report.after_commit(service.name):
-            if _run_inline(service, target, timeline):
-                timeline = target.load().timeline
+            if _run_inline(service, snapshot):
+                snapshot = target.load()
 
 
 def run_on_metadata_table(
@@ -248,22 +261,21 @@ def run_on_metadata_table(
         target = ServiceTarget.of_metadata_table(meta, engine, options)
         services = _enabled(target)
         opened = meta.opened.table  # as this write began; what comes due meanwhile can wait for the next one
-        if opened is not None and not any(_is_wanted(each, target, opened[1].timeline) for each in services):
+        if opened is not None and not any(_is_wanted(each, target.at(opened[1].timeline)) for each in services):
             return
-        timeline = target.load().timeline
-    if any(_is_wanted(service, target, timeline) for service in services if isinstance(service, Compaction)):
+        snapshot = target.load()
+    if any(_is_wanted(service, snapshot) for service in services if isinstance(service, Compaction)):
         check()
     for service in services:
         with report.before_commit(METADATA_TABLE):
-            if _run_inline(service, target, timeline) and isinstance(service, PlannedService):
-                timeline = target.load().timeline
+            if _run_inline(service, snapshot) and isinstance(service, PlannedService):
+                snapshot = target.load()
 
 
-def _is_wanted(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
+def _is_wanted(service: TableService, snapshot: TargetSnapshot) -> bool:
     """Return whether a service has something to do, as far as that can be told."""
-    pending = _pending(timeline, [service]) if isinstance(service, PlannedService) else []
     try:
-        return bool(pending) or service.is_due(target.at(timeline))
+        return bool(_plans(service, snapshot)) or service.is_due(snapshot)
     except Exception:  # noqa: BLE001 - running it says what is wrong
         return True
 
@@ -275,23 +287,23 @@ def _enabled(target: ServiceTarget) -> list[TableService]:
     return [service for service in registry.SERVICES if service.inline(target) is not Inline.NOTHING]
 
 
-def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline) -> bool:
-    """Run or schedule a service if it is due by a timeline and doesn't rest; return whether it did.
+def _run_inline(service: TableService, snapshot: TargetSnapshot) -> bool:
+    """Run or schedule a service if it is due by a snapshot and doesn't rest; return whether it did.
 
     One that runs beside writes only begins here.
     """
-    pending = _not_aside(service, target, _pending(timeline, [service])) if isinstance(service, PlannedService) else []
-    how = service.inline(target)
+    target = snapshot.target
+    pending, how = _plans(service, snapshot), service.inline(target)
     if how is Inline.SCHEDULE and pending:
         return False
     error = None
     try:
-        if not pending and not service.is_due(target.at(timeline)):
+        if not pending and not service.is_due(snapshot):
             return False
     except Exception as raised:  # noqa: BLE001 - raised again, unless it was before and the service rests
         error = raised
     before = read_failure(target.meta.storage, service.name)
-    if before is not None and is_resting(target, before):
+    if is_resting(target, before):
         _log.info("table %s: the %s rests: it %s", target.meta.storage.root, service.name, before)
         return False
     if how is Inline.RUN_ASYNC or (pending and how.is_async):
@@ -301,11 +313,9 @@ def _run_inline(service: TableService, target: ServiceTarget, timeline: Timeline
         with note_outcome(target, service.name, before):
             if error is not None:
                 raise error
-            if isinstance(service, DirectService):
-                return bool(service.run(target))
-            assert isinstance(service, PlannedService)
             if not how.only_schedules:
-                return run(service, target, when_due=True, timeline=timeline) is not None
+                return bool(run_due(service, target, snapshot))
+            assert isinstance(service, PlannedService)
             scheduled = schedule(service, target, when_due=True) is not None
     except PlanTakenError as taken:  # what was due is done by another writer
         _log.info("table %s: %s", target.meta.storage.root, taken)
@@ -328,34 +338,31 @@ def _run_beside(service: TableService, target: ServiceTarget) -> None:
     own = ServiceTarget.of_table(meta, target.engine, target.options)
     try:
         with note_outcome(own, service.name, read_failure(meta.storage, service.name)):
-            if isinstance(service, DirectService):
-                service.run(own)
-            elif isinstance(service, PlannedService) and service.inline(own) is Inline.RUN_ASYNC:
-                run(service, own, when_due=True)
-            elif isinstance(service, PlannedService):
+            if isinstance(service, PlannedService) and service.inline(own) is not Inline.RUN_ASYNC:
                 _run_plans(service, own)
+            else:
+                run_due(service, own)
     except PlanTakenError as taken:
         _log.info("table %s: %s", meta.storage.root, taken)
-
-
-def _pending(timeline: Timeline, services: Collection[PlannedService]) -> list[Instant]:
-    return [instant for service in services for instant in timeline.pending_of(service.action)]
 
 
 def _sets_aside(service: PlannedService, target: ServiceTarget) -> bool:
     return service.is_set_aside and not target.is_metadata
 
 
-def _not_aside(service: PlannedService, target: ServiceTarget, plans: list[Instant]) -> list[Instant]:
-    """Return the pending plans of a service that automatic runs don't pass over."""
-    return not_aside(target.meta.storage, plans) if _sets_aside(service, target) else plans
+def _plans(service: TableService, snapshot: TargetSnapshot) -> Sequence[Instant]:
+    """Return the pending plans of a service that automatic runs don't pass over; a direct service has none."""
+    if not isinstance(service, PlannedService):
+        return ()
+    plans = snapshot.timeline.pending_of(service.action)
+    return not_aside(snapshot.meta.storage, plans) if _sets_aside(service, snapshot.target) else plans
 
 
 def _abort_obsolete(target: ServiceTarget) -> None:
     """Abort the obsolete plans of all services."""
     timeline = target.load().timeline
     for service in registry.planned_services():
-        for instant in _pending(timeline, [service]):
+        for instant in timeline.pending_of(service.action):
             _abort_if_obsolete(service, target, instant)
 
 
@@ -363,9 +370,9 @@ def _abort_if_obsolete(service: PlannedService, target: ServiceTarget, instant: 
     """Abort a plan that must not be run any more, unless another process runs it; return whether it was aborted."""
     meta = target.meta
     with meta.lock:
-        timeline = meta.store.load()
-        current = timeline.find(instant.requested, instant.action)
-        if current is None or not service.is_obsolete(target.at(timeline), current):
+        snapshot = target.load()
+        current = snapshot.timeline.find(instant.requested, instant.action)
+        if current is None or not service.is_obsolete(snapshot, current):
             return False
         if not is_available(meta, current, target.write_options):
             return False  # the lease reports it
@@ -386,46 +393,32 @@ def _advising(plan: Instant) -> Iterator[None]:
         raise
 
 
-@dataclass(slots=True)
-class _Execution:
-    """One run of a plan."""
+def _execute(service: PlannedService, target: ServiceTarget, instant: Instant) -> CommitResult:
+    """Run a plan that no other process runs; its failure is noted, and sets it aside after others in the same way."""
+    if not _sets_aside(service, target):
+        return _run_leased(service, target, instant)
+    groups = partial(service.groups_of, target, instant)
+    with setting_aside(target.meta, instant, service.name, groups, target.write_options):
+        return _run_leased(service, target, instant)
 
-    service: PlannedService
-    target: ServiceTarget
-    meta: MetaClient
 
-    def run(self, instant: Instant) -> CommitResult:
-        if not _sets_aside(self.service, self.target):
-            return self._run(instant)
-        groups = partial(self.service.groups_of, self.target, instant)
-        with setting_aside(self.meta, instant, self.service.name, groups, self.target.write_options):
-            return self._run(instant)
-
-    def _run(self, instant: Instant) -> CommitResult:
-        target, report = self.target, begin_report(self.meta, self.service.name)
-        with PlanTransaction(self.meta, instant, target.options, report) as transaction:
-            run = self.service.open(target, transaction.lease)
-            with report.phase("write"), _advising(instant):
-                results = target.run_jobs(instant.requested, run.jobs(), run.operations)
-            stats = [stat for result in results for stat in result.stats]
-            with report.phase("commit"):
-                transaction.lease.keep([path for stat in stats for path in stat.paths])
-                metadata = run.metadata(stats)
-                run.before_commit()
-                done = self._commit(transaction, run, metadata)
-            with report.after_commit(CLEAN_UP):
-                run.after_commit()
-                transaction.lease.end()
-        deleted = 0 if run.removed is None else sum(map(len, run.removed.files.values()))
-        return report.result(done, metadata, deleted)
-
-    def _commit(self, transaction: PlanTransaction, run: ServiceRun, metadata: CommitMetadata) -> Instant:
+def _run_leased(service: PlannedService, target: ServiceTarget, instant: Instant) -> CommitResult:
+    report = begin_report(target.meta, service.name)
+    with PlanTransaction(target.meta, instant, target.options, report) as transaction:
+        lease = transaction.lease
+        run = service.open(target, lease)
         transaction.conditions.append(run)
-        staging = IndexStaging(self.target.engine, run.snapshot, run=transaction.lease.named)
-        work = Work(
-            metadata,
-            staging=staging,
-            removed=run.removed,
-            content=run.content(),
-        )
-        return transaction.commit(work)
+        with report.phase("write"), _advising(instant):
+            results = target.run_jobs(instant.requested, run.jobs(), run.operations)
+        stats = [stat for result in results for stat in result.stats]
+        with report.phase("commit"):
+            lease.keep([path for stat in stats for path in stat.paths])
+            metadata = run.metadata(stats)
+            run.before_commit()
+            staging = IndexStaging(target.engine, run.snapshot, run=lease.named)
+            done = transaction.commit(Work(metadata, staging=staging, removed=run.removed, content=run.content()))
+        with report.after_commit(CLEAN_UP):
+            run.after_commit()
+            lease.end()
+    deleted = 0 if run.removed is None else sum(map(len, run.removed.files.values()))
+    return report.result(done, metadata, deleted)

@@ -2,7 +2,7 @@
 
 A `PlannedService` defines when it is due, its plan, the jobs that carry the plan out, and the metadata of the completed
 instant. The runner schedules, leases, runs, completes and aborts plans, and takes over those of dead processes. A
-`DirectService` works without a plan, a `LockedService` wholly under the table's lock.
+`DirectService` works without a plan.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from pudi.client.result import CommitResult
 from pudi.commit.lease import ServiceLease
@@ -125,39 +124,32 @@ class DirectService(TableService):
 
     @abstractmethod
     def run(self, target: ServiceTarget) -> int | CommitResult | None:
-        """Do the work, if it is still due.
+        """Do the work, if it is still due; take the table's lock where that is needed.
 
         Returns:
             What was done, or how many instants or files were changed; None or 0 if nothing was to do.
         """
 
 
-class LockedService(DirectService):
-    """A service with so little work that `run` holds the table's lock meanwhile; it takes the lock itself."""
+class ServiceRun(ABC):
+    """One run of a plan. By default it deletes no files, and its completed instant holds the commit metadata.
 
-    @abstractmethod
-    def run(self, target: ServiceTarget) -> int:
-        """Take the table's lock and do the work, if it is still due.
+    Attributes:
+        snapshot: the table as the run began with it.
+    """
 
-        Returns:
-            How many instants or files were changed; 0 if nothing was to do.
-        """
-
-
-class ServiceRun(Protocol):
-    """One run of a plan."""
-
-    @property
-    def snapshot(self) -> TargetSnapshot:
-        """The table as the run began with it."""
+    snapshot: TargetSnapshot
 
     @property
     def operations(self) -> Sequence[CompactionOperation]:
         """The file slices that the jobs read."""
+        return ()
 
+    @abstractmethod
     def jobs(self) -> Sequence[FileJob]:
         """The jobs that write the files."""
 
+    @abstractmethod
     def check(self, now: Timeline) -> None:
         """Check under the table's lock, just before completion, that the result still fits the table.
 
@@ -165,6 +157,7 @@ class ServiceRun(Protocol):
             ConflictError: it does not; nothing is published.
         """
 
+    @abstractmethod
     def metadata(self, stats: Sequence[WriteStat]) -> CommitMetadata:
         """Return the commit metadata of the completed instant.
 
@@ -174,39 +167,20 @@ class ServiceRun(Protocol):
 
     def before_commit(self) -> None:
         """Write what must be there beside the data files when the instant completes, and is ignored until then."""
+        return
 
     def after_commit(self) -> None:
         """Do what may follow the completed instant; it stands even if this fails."""
+        return
 
     @property
     def removed(self) -> RemovedFiles | None:
         """The files that the jobs deleted; None for none."""
+        return None
 
     def content(self) -> bytes | None:
         """Return the content of the completed instant; None for the commit metadata."""
-
-
-class PlainRun:
-    """A run that only reads and writes data files."""
-
-    def before_commit(self) -> None:
-        """Nothing."""
-
-    def after_commit(self) -> None:
-        """Nothing."""
-
-
-class WritingRun(PlainRun):
-    """Base class of service runs that write files and delete none."""
-
-    @property
-    def removed(self) -> None:
-        """None: such a run deletes no files."""
-        return
-
-    def content(self) -> None:
-        """None: the completed instant holds the commit metadata."""
-        return
+        return None
 
 
 class PlannedService(TableService):

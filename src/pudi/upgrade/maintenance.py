@@ -36,8 +36,8 @@ from pudi.services.failures import (
     plans_aside,
 )
 from pudi.services.orphans import find_orphans, remove_orphans
-from pudi.services.runner import run, run_instant
-from pudi.services.service import DirectService, PlannedService, TableService
+from pudi.services.runner import run_due, run_instant
+from pudi.services.service import PlannedService, TableService
 from pudi.services.target import ServiceTarget
 from pudi.task import Engine
 from pudi.timeline import Instant
@@ -253,7 +253,7 @@ class _Work:
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, "another process runs it", pending.requested))
             elif target.is_metadata and holds_newest(target.load(), pending):
                 self._say(MaintenanceStep(service.name, on, Outcome.LEFT, LEFT_TO_WRITES, pending.requested))
-            elif before is not None and is_resting(target, before):
+            elif is_resting(target, before):
                 self._say(MaintenanceStep(service.name, on, Outcome.FAILED, str(before), pending.requested))
                 whole = False
             else:
@@ -262,7 +262,7 @@ class _Work:
         return whole
 
     def _run_due(self, service: TableService, target: ServiceTarget, on: str, before: ServiceFailure | None) -> None:
-        if before is not None and is_resting(target, before):
+        if is_resting(target, before):
             self._say(MaintenanceStep(service.name, on, Outcome.FAILED, str(before)))
             return
         try:
@@ -292,9 +292,7 @@ class _Work:
     ) -> object:
         """Run a pending plan of a service, or the service, and remember whether that failed."""
         with note_outcome(target, service.name, before):
-            if isinstance(service, DirectService):
-                return service.run(target)
+            if pending is None:
+                return run_due(service, target)
             assert isinstance(service, PlannedService)
-            if pending is not None:
-                return run_instant(service, target, pending)
-            return run(service, target, when_due=True)
+            return run_instant(service, target, pending)

@@ -65,7 +65,7 @@ def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitRe
     if done is None:
         return None
     result = report.result(*done)
-    run_after_commit(write.meta, write.engine, request.options, report, write.timeline.with_instant(done[0]))
+    run_after_commit(write.snapshot.at(write.timeline.with_instant(done[0])), write.engine, report)
     if not SyncOptions(request.options.given).is_on:
         return result
     syncs = after_write.sync_after_write(write.meta, request.options, report, write.engine.spark_version)
