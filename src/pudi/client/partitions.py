@@ -13,7 +13,7 @@ from pudi.config import check_writable
 from pudi.config.arguments import names_given
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, TableExistsError
-from pudi.expr import bind_where, columns, evaluate
+from pudi.expr import Expr, bind_where, columns, evaluate
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.filegroup.listing import check_partition_apart
 from pudi.format import (
@@ -30,40 +30,60 @@ from pudi.plan import Operation
 from pudi.record import check_paths, partition_values
 
 
-def partitions_where(meta: MetaClient, where: str) -> list[str]:
+def partitions_where(snapshot: TableSnapshot, where: str) -> list[str]:
     """Return the paths of the partitions for which a predicate is true.
 
     Args:
-        meta: the table.
+        snapshot: the table.
         where: a predicate over partition columns.
 
     Raises:
         InvalidArgumentError: the predicate names another column, or the table isn't partitioned.
         NotSupportedError: a partition path doesn't say the values of the columns, as with TIMESTAMP key generators.
     """
-    root, fields, snapshot = meta.storage.root, meta.config.partition_fields, TableSnapshot.load(meta)
-    schema = snapshot.schema.columns
-    bound = bind_where(where, schema, root)
-    wanted = columns(bound)
-    others = sorted(set(wanted) - set(fields))
-    if others:
-        there = f"the table is partitioned by {', '.join(fields)}" if fields else "the table isn't partitioned"
-        raise InvalidArgumentError(
-            f"{others[0]!r} is no partition column: {there}; partitions are chosen by their columns alone",
-            table=root,
-        )
+    bound = bind_to_partitions(snapshot, where, "partitions are chosen by their columns alone")
     found = []
     for partition in snapshot.listing().partitions():
-        known = partition_values(partition, meta.keys, schema) or {}
-        if not set(wanted) <= known.keys():
+        chosen = is_true_by_path(snapshot, bound, partition)
+        if chosen is None:
             raise NotSupportedError(
-                f"partition {partition!r} doesn't say the values of {', '.join(wanted)}: name the partitions instead",
-                table=root,
+                f"partition {partition!r} doesn't say the values of {', '.join(columns(bound))}: name the partitions "
+                "instead",
+                table=snapshot.table,
             )
-        row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
-        if evaluate(bound, row)[0].as_py():
+        if chosen:
             found.append(partition)
     return found
+
+
+def bind_to_partitions(snapshot: TableSnapshot, where: str, advice: str) -> Expr:
+    """Read a predicate over partition columns and bind it.
+
+    Args:
+        snapshot: the table.
+        where: SQL text.
+        advice: what to do where it names another column.
+
+    Raises:
+        InvalidArgumentError: it does, or the table isn't partitioned.
+    """
+    fields = snapshot.config.partition_fields
+    bound = bind_where(where, snapshot.schema.columns, snapshot.table)
+    others = sorted(columns(bound) - set(fields))
+    if others:
+        there = f"the table is partitioned by {', '.join(fields)}" if fields else "the table isn't partitioned"
+        raise InvalidArgumentError(f"{others[0]!r} is no partition column: {there}; {advice}", table=snapshot.table)
+    return bound
+
+
+def is_true_by_path(snapshot: TableSnapshot, where: Expr, partition: str) -> bool | None:
+    """Return whether a bound predicate is true for a partition; None if the path doesn't say the values."""
+    schema = snapshot.schema.columns
+    known = partition_values(partition, snapshot.meta.keys, schema) or {}
+    if not columns(where) <= known.keys():
+        return None
+    row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
+    return bool(evaluate(where, row)[0].as_py())
 
 
 def partition_paths(partitions: Iterable[str], meta: MetaClient) -> tuple[str, ...]:

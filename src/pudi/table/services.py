@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pudi.client import CommitResult
+from pudi.client import CommitResult, TableSnapshot
 from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
 from pudi.config.arguments import map_given, names_given, seconds_given, text_given
 from pudi.config.retention_options import TtlOptions
@@ -165,7 +165,7 @@ class MaintenanceVerbs(VerbGroup):
                 raise InvalidArgumentError(
                     "cluster takes either partition paths or where", table=self._meta.storage.root
                 )
-            partitions = choosing.partitions_where(self._meta.reopen({}), where)
+            partitions = choosing.partitions_where(TableSnapshot.load(self._meta.reopen({})), where)
             if not partitions:
                 return None
         asked = {

@@ -139,9 +139,9 @@ class Table(
         snapshot = self._snapshot()
         found = {each.partition for each in snapshot.view(sizes=False).all_slices()}
         if empty:
-            found.update(added_action.empty_partitions(TableSnapshot(self._meta, snapshot.timeline), found))
+            found.update(added_action.empty_partitions(snapshot, found))
         if where is not None:
-            found.intersection_update(choosing.partitions_where(self._meta, where))
+            found.intersection_update(choosing.partitions_where(snapshot, where))
         return sorted(found)
 
     def file_slices(self) -> list[FileSlice]:

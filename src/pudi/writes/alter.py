@@ -21,11 +21,10 @@ from pudi.context.runtime import lazy_module
 from pudi.errors import ConflictError, SchemaError
 from pudi.format import CommitMetadata
 from pudi.metadata_write.build import build_metadata, reconcile_metadata
-from pudi.schema import TableSchema, without_meta_fields
+from pudi.schema import without_meta_fields
 from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import Engine
-from pudi.timeline import Timeline
 from pudi.writes.alter_rules import check_indexed, check_nameable, check_roles
 
 if TYPE_CHECKING:
@@ -36,14 +35,14 @@ else:
 Change: TypeAlias = Callable[[InternalSchema], InternalSchema]
 
 
-def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -> CommitResult:
+def alter(meta: MetaClient, engine: Engine, change: Change, options: Options) -> CommitResult:
     """Commit a change of the table's columns.
 
     Args:
         meta: the table.
         engine: runs the jobs of the metadata table's services.
         change: the next schema of one.
-        resolved: the writer's options.
+        options: the writer's.
 
     Raises:
         SchemaError: Hudi's rules of schema evolution don't allow the change.
@@ -53,9 +52,11 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     report = begin_report(meta, ALTER_SCHEMA.lower())
     root = meta.storage.root
     meta.reload()
-    check_writable(meta.config, root, resolved)
-    check_consistent(meta.config, resolved, root)
-    before, schema_json, history = _state(meta, meta.store.load())
+    check_writable(meta.config, root, options)
+    check_consistent(meta.config, options, root)
+    seen = TableSnapshot.load(meta, options)
+    schema, history = seen.schema, _history(seen)
+    before = history.current
     try:
         after = change(before)
     except SchemaError as error:
@@ -63,15 +64,14 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
     check_nameable(after.arrow(), root)
     check_roles(meta, before, after)
     check_indexed(meta, before, after)
-    if SyncOptions(resolved.given).is_on:
-        after_write.check_sync(resolved)
-    reconcile_metadata(meta, resolved)
-    snapshot = repair_dead_writes(meta, resolved)
-    timeline = snapshot.timeline
-    if _state(meta, timeline)[:2] != (before, schema_json):
+    if SyncOptions(options.given).is_on:
+        after_write.check_sync(options)
+    reconcile_metadata(meta, options)
+    snapshot = repair_dead_writes(meta, options)
+    if snapshot.schema != schema or _history(snapshot).current != before:
         raise ConflictError("another writer changed the table's schema meanwhile; try again", table=root)
     build_metadata(snapshot)
-    text = TableSchema(schema_json).evolved(without_meta_fields(after.arrow()), meta.config.name).avro
+    text = schema.evolved(without_meta_fields(after.arrow()), meta.config.name).avro
     with WriteTransaction(snapshot, meta.commit_action, report) as transaction:
         instant = transaction.instant
         newest = replace(after, version=int(instant.requested))
@@ -80,21 +80,20 @@ def alter(meta: MetaClient, engine: Engine, change: Change, resolved: Options) -
             extra_metadata={SCHEMA_KEY: text, INTERNAL_SCHEMA_KEY: newest.to_json()},
             operation_type=ALTER_SCHEMA,
         )
-        conflicts = ConflictCheck(meta.store, instant, metadata, timeline, None)
+        conflicts = ConflictCheck(meta.store, instant, metadata, snapshot.timeline, None)
         transaction.conditions.append(NothingCommitted(meta, conflicts))
-        services = partial(run_on_metadata_table, meta, engine, resolved, report)
+        services = partial(run_on_metadata_table, meta, engine, options, report)
         done = transaction.commit(Work(metadata, history.with_version(newest), before=services))
     result = report.result(done, metadata)
-    syncs = after_write.sync_after_write(meta, resolved, report) if SyncOptions(resolved.given).is_on else ()
+    syncs = after_write.sync_after_write(meta, options, report) if SyncOptions(options.given).is_on else ()
     return replace(result, syncs=syncs)
 
 
-def _state(meta: MetaClient, timeline: Timeline) -> tuple[InternalSchema, str, SchemaHistory]:
-    """Return the table's internal schema, its Avro schema, and its schema history; assign column ids if it has none."""
-    text = TableSnapshot(meta, timeline).schema.avro
-    history = read_history(TableSnapshot(meta, timeline))
+def _history(snapshot: TableSnapshot) -> SchemaHistory:
+    """Return the table's schemas by id; assign column ids if it has none."""
+    history = read_history(snapshot)
     if history is None:
-        refuse_ids_of_path_columns(meta)
-        first = InternalSchema.of(TableSnapshot(meta, timeline).schema.stored)
+        refuse_ids_of_path_columns(snapshot.meta)
+        first = InternalSchema.of(snapshot.schema.stored)
         history = SchemaHistory(first, (first,))
-    return history.current, text, history
+    return history

@@ -11,17 +11,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.client.hash_rings import renewed_index
 from pudi.client.log_merging import merging_of
-from pudi.client.partitions import delete_request, groups_by_partition, not_yet_dropped, partition_paths
+from pudi.client.partitions import (
+    bind_to_partitions,
+    delete_request,
+    groups_by_partition,
+    is_true_by_path,
+    not_yet_dropped,
+    partition_paths,
+)
 from pudi.client.result import CommitResult
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.expr import Expr, bind_where, columns, evaluate
+from pudi.expr import Expr, columns, evaluate
 from pudi.filegroup import FileSlice
 from pudi.format import (
     CommitMetadata,
@@ -30,7 +35,6 @@ from pudi.format import (
     encode_requested_replace_metadata,
 )
 from pudi.plan import Operation, ReadPlan, WritePlan
-from pudi.record import partition_values
 from pudi.schema import with_meta_fields
 from pudi.task import SliceReader
 from pudi.timeline import NO_COMMIT
@@ -151,7 +155,7 @@ def _place_deletes(
         if where is not None:
             slices = _chosen(write, slices, where)
     left = sorted(set(partitions or ()) - {each.partition for each in slices})
-    empty = not_yet_dropped(TableSnapshot(write.meta, write.timeline), left)
+    empty = not_yet_dropped(write.snapshot, left)
     replaced = groups_by_partition(slices, empty)
     requested, inflight = delete_request()
     return Placement(
@@ -173,40 +177,24 @@ def _partitions_read(partitions: Iterable[str], replaced: Mapping[str, object], 
 
 def _chosen(write: WriteAttempt, slices: Sequence[FileSlice], where: str) -> list[FileSlice]:
     """Return the slices of partitions in which `where` is true for all records."""
-    meta, timeline = write.meta, write.timeline
-    schema, fields = TableSnapshot(meta, timeline).schema.columns, meta.config.partition_fields
-    bound = bind_where(where, schema, meta.storage.root)
-    others = sorted(columns(bound) - set(fields))
-    if others:
-        raise InvalidArgumentError(
-            f"{others[0]!r} is no partition column: the table is partitioned by {', '.join(fields)}; to delete single "
-            f"records, use delete(where={where!r})",
-            table=meta.storage.root,
-        )
+    snapshot = write.snapshot
+    bound = bind_to_partitions(snapshot, where, f"to delete single records, use delete(where={where!r})")
     by_partition: dict[str, list[FileSlice]] = {}
     for file_slice in slices:
         by_partition.setdefault(file_slice.partition, []).append(file_slice)
-    merging = merging_of(TableSnapshot(meta, timeline))
-    wanted = tuple(columns(bound))
-    read = ReadPlan(write.table, with_meta_fields(schema), wanted, history=write.history, merging=merging)
-    reader = SliceReader(meta.storage, read)
-    verdicts = {p: _verdict(write, p, group, bound, schema, reader) for p, group in by_partition.items()}
-    return [s for s in slices if verdicts[s.partition]]
+    schema, wanted = with_meta_fields(snapshot.schema.columns), tuple(columns(bound))
+    read = ReadPlan(write.table, schema, wanted, history=write.history, merging=merging_of(snapshot))
+    reader = SliceReader(write.meta.storage, read)
+    chosen = set()
+    for partition, group in by_partition.items():
+        by_path = is_true_by_path(snapshot, bound, partition)
+        if _is_true_by_records(partition, group, bound, reader) if by_path is None else by_path:
+            chosen.add(partition)
+    return [s for s in slices if s.partition in chosen]
 
 
-def _verdict(
-    write: WriteAttempt,
-    partition: str,
-    slices: Sequence[FileSlice],
-    where: Expr,
-    schema: pa.Schema,
-    reader: SliceReader,
-) -> bool:
-    """Return whether `where` is true for a partition: by its path or, if that is ambiguous, by its records."""
-    known = partition_values(partition, write.meta.keys, schema) or {}
-    if columns(where) <= known.keys():
-        row = pa.table({"": [True]} | {name: pa.array([known[name]], schema.field(name).type) for name in known})
-        return bool(evaluate(where, row)[0].as_py())
+def _is_true_by_records(partition: str, slices: Sequence[FileSlice], where: Expr, reader: SliceReader) -> bool:
+    """Return whether `where` is true for the records of a partition, whose path is ambiguous."""
     found: set[bool] = set()
     for file_slice in slices:
         for batch in reader.read(file_slice):
@@ -215,6 +203,6 @@ def _verdict(
         raise NotSupportedError(
             f"where is true for some records of partition {partition!r} and not for others, as different values "
             "share the folder; use delete(where=…)",
-            table=write.table,
+            table=reader.plan.table,
         )
     return found == {True}

@@ -9,7 +9,6 @@ from typing import Any
 from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
@@ -80,10 +79,9 @@ def change_where(request: WriteRequest, values: Mapping[str, object] | None, whe
 
 def _place(write: WriteAttempt, records: Any, values: Mapping[str, object] | None, where: str | None) -> Placement:
     """Choose the file slices that may hold matching records."""
-    meta, timeline, root = write.meta, write.timeline, write.table
-    config, schema = meta.config, TableSnapshot(meta, timeline).schema.columns
-    merging = merging_of(TableSnapshot(meta, timeline))
-    table = ReadableTable(root, schema, populated=True, history=write.history, merging=merging)
+    meta, snapshot, root = write.meta, write.snapshot, write.table
+    config, schema = meta.config, snapshot.schema.columns
+    table = ReadableTable(root, schema, populated=True, history=write.history, merging=merging_of(snapshot))
     read = plan_read(table, Selection((), where))
     fixed = (*config.record_key_fields, *config.partition_fields)
     bound = None if values is None else bind_assignments(values, schema, schema, root, fixed)
