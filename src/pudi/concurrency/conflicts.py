@@ -65,11 +65,9 @@ def refuse_contradicted(store: TimelineStore, clustering: Instant, group: FileGr
         group: the file group.
         own: requested time of the write; None before it has one.
     """
-    partition, file_id = group
     return BlockedError(
-        f"clustering {clustering.requested} is pending on file group {file_id} of partition {partition!r}, and a write "
-        "to it would be lost: run the plan (run_pending, or Apache Hudi), or roll it back (rollback), then write "
-        "again. Nothing of this write is visible",
+        f"clustering {clustering.requested} is pending on {group.text}, and a write to it would be lost: run the plan "
+        "(run_pending, or Apache Hudi), or roll it back (rollback), then write again. Nothing of this write is visible",
         table=store.storage.root,
         instant=own or clustering.requested,
     )
@@ -102,7 +100,7 @@ class NonBlocking:
         mine, groups = written.written_groups, theirs.written_groups
         gone = mine & theirs.replaced_groups
         if gone:
-            return f"replaced file group {min(gone)[1]} of partition {min(gone)[0]!r}"
+            return f"replaced {min(gone).text}"
         elsewhere = owned(mine, KeyScope.BUCKET) & owned(groups - mine, KeyScope.BUCKET)
         if elsewhere:
             return f"has another file group for bucket {min(elsewhere)[1]} of partition {min(elsewhere)[0]!r}"
@@ -113,7 +111,7 @@ class NonBlocking:
             )
         both = mine & groups if READS in theirs.extra_metadata and other.requested > own.requested else None
         if both:
-            return f"changed records that it had read in file group {min(both)[1]} of partition {min(both)[0]!r}"
+            return f"changed records that it had read in {min(both).text}"
         return None
 
 
@@ -202,7 +200,7 @@ class ConflictCheck:
         for other, theirs in _writes(completed) if self.nonblocking is None else ():
             both = mine & owned(theirs.touched_groups, self.keys_unique)
             if both:
-                raise self._meanwhile(other, f"also wrote file group {min(both)[1]} of partition {min(both)[0]!r}")
+                raise self._meanwhile(other, f"also wrote {min(both).text}")
 
     def check_buckets(self, now: Timeline, completed: Completed) -> None:
         """Have a write by non-blocking concurrency control planned again where another write did what it must know.
@@ -281,11 +279,7 @@ class ConflictCheck:
                 mine |= {group for group, base in _appended(self.written).items() if base < other.requested}
             both = mine & theirs.written_groups
             if both:
-                partition, file_id = min(both)
-                raise self._conflict(
-                    f"compaction {other.requested}, completed meanwhile, also wrote file group {file_id} of partition "
-                    f"{partition!r}"
-                )
+                raise self._conflict(f"compaction {other.requested}, completed meanwhile, also wrote {min(both).text}")
 
     def check_clusterings(self, now: Timeline, completed: Completed) -> None:
         """Refuse writes to file groups of a pending clustering that doesn't yield."""
@@ -306,11 +300,7 @@ class ConflictCheck:
             late = {group for group, base in mine.items() if base < other.requested}
             both = late & compacted_groups(self.store, other) if late else set()
             if both:
-                partition, file_id = min(both)
-                raise self._conflict(
-                    f"compaction {other.requested}, planned meanwhile, takes file group {file_id} of partition "
-                    f"{partition!r}"
-                )
+                raise self._conflict(f"compaction {other.requested}, planned meanwhile, takes {min(both).text}")
 
     def check_restores(self, now: Timeline, completed: Completed) -> None:
         """Refuse what a pending restore is about to roll back."""

@@ -67,11 +67,12 @@ def insert_partitions(metadata: CommitMetadata) -> set[str]:
     return {p for p, stats in metadata.partition_to_write_stats.items() if any(s.num_inserts for s in stats)}
 
 
-def owned(groups: Collection[FileGroupId], scope: KeyScope | None) -> set[tuple[str, str]]:
-    """Return what no concurrent commit may write: file groups, or the buckets of a bucket table, by partition."""
+def owned(groups: Collection[FileGroupId], scope: KeyScope | None) -> set[FileGroupId]:
+    """Return what no concurrent commit may write: file groups; in a bucket table buckets, named as file groups."""
     if scope is not KeyScope.BUCKET:
         return set(groups)
-    return {(p, file_id if (b := bucket_of_file_id(file_id)) is None else f"{b:08}") for p, file_id in groups}
+    buckets = ((p, file_id, bucket_of_file_id(file_id)) for p, file_id in groups)
+    return {FileGroupId(p, file_id if bucket is None else f"{bucket:08}") for p, file_id, bucket in buckets}
 
 
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
@@ -176,8 +177,7 @@ def _contradiction(commit: _Commit, touched: Touched, moved: set[str]) -> str | 
     theirs = {partition for partition, _ in commit.groups}
     both = owned(touched.groups, touched.scope) & owned(commit.groups, touched.scope)
     if both:
-        partition, file_id = min(both)
-        return f"wrote file group {file_id} of partition {partition!r}"
+        return f"wrote {min(both).text}"
     whole = touched.partitions & (commit.replaced | (theirs & moved))
     if whole:
         return f"changed partition {min(whole)!r}, whose records are in other file groups by now"

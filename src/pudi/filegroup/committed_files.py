@@ -274,12 +274,11 @@ def verify_committed_files(store: TimelineStore, written: Mapping[FileGroupId, s
     """
     found = {each.group: each.newest for each in listed.slices if each.group in written}
     for group, requested in written.items():
-        partition, file_id = group
         if found.get(group, "") < requested and group not in listed.replaced:
             raise NotFoundError(
-                f"the file that commit {requested} wrote to file group {file_id} of partition {partition!r} is gone: "
-                "restore it if it's the newest commit; an old one was cleaned, then read changes since a later time. "
-                "(If it's there, the metadata table doesn't list it: `pudi check` tells, `pudi repair` mends that.)",
+                f"the file that commit {requested} wrote to {group.text} is gone: restore it if it's the newest "
+                "commit; an old one was cleaned, then read changes since a later time. (If it's there, the metadata "
+                "table doesn't list it: `pudi check` tells, `pudi repair` mends that.)",
                 table=store.storage.root,
                 instant=requested,
             )

@@ -209,19 +209,19 @@ class EarlyDetection:
     completed: frozenset[str] | None
     timeline: TimelinePlace
 
-    def check(self, storage: Storage, partition: str, file_id: str) -> None:
+    def check(self, storage: Storage, group: FileGroupId) -> None:
         """Look for another writer of a file group.
 
         Raises:
             ConflictError: there is one.
         """
         for instant in self.earlier:
-            if (partition, file_id) in marked_groups(storage, instant):
-                raise self._conflict(storage, partition, file_id, f"write {instant}, which began earlier, also writes")
+            if group in marked_groups(storage, instant):
+                raise self._conflict(storage, group, f"write {instant}, which began earlier, also writes")
         if self.completed is not None:
-            self._check_commits(storage, self.completed, partition, file_id)
+            self._check_commits(storage, self.completed, group)
 
-    def _check_commits(self, storage: Storage, completed: frozenset[str], partition: str, file_id: str) -> None:
+    def _check_commits(self, storage: Storage, completed: frozenset[str], group: FileGroupId) -> None:
         store = self.timeline.open(storage)
         for each in store.load().commits:
             if each.requested in completed or each.requested == self.instant:
@@ -229,16 +229,13 @@ class EarlyDetection:
             done = store.read_commit_metadata(each)
             if done.is_compaction:
                 continue
-            written = {stat.file_id for stat in done.partition_to_write_stats.get(partition, ())}
-            if file_id in written or file_id in (done.partition_to_replace_file_ids or {}).get(partition, ()):
-                raise self._conflict(
-                    storage, partition, file_id, f"commit {each.requested}, completed meanwhile, also wrote"
-                )
+            if group in done.touched_groups:
+                raise self._conflict(storage, group, f"commit {each.requested}, completed meanwhile, also wrote")
 
-    def _conflict(self, storage: Storage, partition: str, file_id: str, who: str) -> ConflictError:
+    def _conflict(self, storage: Storage, group: FileGroupId, who: str) -> ConflictError:
         return ConflictError(
-            f"{who} file group {file_id} of partition {partition!r}: found early, so that this write needn't go on; "
-            "nothing of it is visible; read the table again and retry",
+            f"{who} {group.text}: found early, so that this write needn't go on; nothing of it is visible; read the "
+            "table again and retry",
             table=storage.root,
             instant=self.instant,
         )

@@ -199,8 +199,6 @@ class FileSlice:
         """
         if self.base is None or self.logs:
             raise NotSupportedError(
-                f"file group {self.file_id} of partition {self.partition!r} has log files, which this operation "
-                "doesn't support",
-                path=self.path,
+                f"{self.group.text} has log files, which this operation doesn't support", path=self.path
             )
         return self.base

@@ -214,6 +214,11 @@ class FileGroupId(NamedTuple):
     partition: str
     file_id: str
 
+    @property
+    def text(self) -> str:
+        """Name it in a message."""
+        return f"file group {self.file_id} of partition {self.partition!r}"
+
 
 @lru_cache(maxsize=1 << 13)  # a write lists the timelines several times
 def parse_instant_file(name: str, layout: Layout = 2) -> InstantFile | None:

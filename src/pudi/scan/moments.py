@@ -161,9 +161,8 @@ def _refuse_lost_slices(snapshot: TableSnapshot, instant: str, cleans: Sequence[
     for group, newest in deleted.items():
         if there.get(group, "") <= newest:
             raise NotFoundError(
-                f"the cleaner has removed files of the table's state at {instant}: those of file group "
-                f"{group.file_id} of partition {group.partition!r} that {newest} wrote; read a later state; "
-                f"{retained_text(snapshot.timeline, cleans)}",
+                f"the cleaner has removed files of the table's state at {instant}: those of {group.text} "
+                f"that {newest} wrote; read a later state; {retained_text(snapshot.timeline, cleans)}",
                 table=snapshot.table,
                 instant=instant,
             )

@@ -113,10 +113,9 @@ class ClusteringRun(RewritingRun):
         """Check that the slices are still the latest ones; see `ServiceRun.check`."""
         changed = outdated_groups(self.snapshot.at(now), self.plan)
         if changed:
-            partition, file_id = min(changed)
             raise PlanDisplacedError(
-                f"file group {file_id} of partition {partition!r} was written to, or rolled back, although the "
-                "clustering was pending on it; nothing of the clustering is visible, and its plan will be dropped",
+                f"{min(changed).text} was written to, or rolled back, although the clustering was pending on it; "
+                "nothing of the clustering is visible, and its plan will be dropped",
                 table=self.snapshot.table,
                 instant=self.lease.instant.requested,
             )
@@ -142,11 +141,9 @@ class ClusteringRun(RewritingRun):
         for write in living_writes(TableSnapshot(meta, now, options)):
             both = groups & marked_groups(meta.storage, write)
             if both:
-                partition, file_id = min(both)
                 raise PlanDisplacedError(
-                    f"write {write} is at work on file group {file_id} of partition {partition!r}, and "
-                    f"{LockSettings.conflict_strategy} prefers writes; nothing of the clustering is visible, and its "
-                    "plan will be dropped",
+                    f"write {write} is at work on {min(both).text}, and {LockSettings.conflict_strategy} prefers "
+                    "writes; nothing of the clustering is visible, and its plan will be dropped",
                     table=meta.storage.root,
                     instant=self.lease.instant.requested,
                 )

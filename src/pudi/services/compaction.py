@@ -251,12 +251,11 @@ class CompactionRun(RewritingRun):
                 instant=own.requested,
             )
         replaced = Replacements.of(meta.store, now).instants
-        both = [operation.group for operation in self.plan.operations if operation.group in replaced]
+        both = {operation.group for operation in self.plan.operations} & replaced.keys()
         if both:
-            partition, file_id = min(both)
             raise ConflictError(
-                f"file group {file_id} of partition {partition!r} was replaced while the {own.action.value} ran: run "
-                "the plan again, which then leaves it out",
+                f"{min(both).text} was replaced while the {own.action.value} ran: run the plan again, which then "
+                "leaves it out",
                 table=root,
                 instant=own.requested,
             )

@@ -147,7 +147,7 @@ class LogAppender:
             unconditional: bool per delete: whether it has no ordering value, even if the columns hold one.
         """
         if self.spec.early is not None:
-            self.spec.early.check(self.storage, self.task.partition, self.task.file_id)
+            self.spec.early.check(self.storage, self.task.group)
         values_of(self.storage, self.task.partition)  # readers must find them
         rows = _placed(rows)
         deletes = _placed(deletes)

@@ -174,7 +174,7 @@ class SliceWriter:
     def _announce(self) -> None:
         """With early detection look for other writers before the work, and let them find this one."""
         if self.spec.early is not None:
-            self.spec.early.check(self.storage, self.task.partition, self.task.file_id)
+            self.spec.early.check(self.storage, self.task.group)
             Markers(self.storage, self.spec.instant).create(self.task.partition, self.name.name, self.task.io_type)
 
     def rewrite(self, rows: pa.Table, base: BaseFile) -> FileResult:

@@ -104,8 +104,8 @@ def _conditions(write: WriteAttempt, conflicts: ConflictCheck) -> list[CommitCon
 def _write_files(write: WriteAttempt, placed: Placement, spec: WriteSpec) -> Sequence[FileResult]:
     """Write the files, unless another writer works on one of their file groups."""
     if spec.early is not None:
-        for partition, file_id in sorted(placed.known_groups):
-            spec.early.check(write.meta.storage, partition, file_id)
+        for group in sorted(placed.known_groups):
+            spec.early.check(write.meta.storage, group)
     with planned_again(write):
         return _run_tasks(write, placed, spec)
 
