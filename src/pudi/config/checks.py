@@ -336,7 +336,7 @@ def check_services(config: TableConfig, options: Options, table: str) -> None:
     for asked in () if options[CompactionOptions.services] else _ASYNC:
         if options[asked]:
             raise InvalidArgumentError(
-                f"{options.named.get(asked.key, asked.key)}=true and {CompactionOptions.services}=false exclude each "
+                f"{options.name_of(asked)}=true and {CompactionOptions.services}=false exclude each "
                 "other: leave one of them out",
                 table=table,
             )

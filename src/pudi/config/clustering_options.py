@@ -6,7 +6,7 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pudi.config.option import Declare, OptionsView, Scope, Status, names_in
+from pudi.config.option import Declare, OptionsView, Scope, Status, check_regex, names_in
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -338,8 +338,5 @@ class ClusteringOptions(OptionsView):
         if not view.slice_order or set(view.slice_order) - _SLICE_ORDERS:
             known = ", ".join(sorted(_SLICE_ORDERS))
             raise InvalidArgumentError(f"{cls.slices_by}={view.slices_by!r}: name some of {known}, separated by commas")
-        try:
-            re.compile(view.regex or "")
-        except re.error as error:
-            raise InvalidArgumentError(f"{cls.regex}={view.regex!r} is no regular expression: {error}") from error
+        check_regex(cls.regex, view.regex or "")
         return view

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from pudi.config.option import Declare, OptionsView, Scope, Status
+from pudi.config.option import Declare, OptionsView, Scope, Status, check_regex
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -183,7 +182,9 @@ class CompactionOptions(OptionsView):
             NotSupportedError: a strategy that isn't Hudi's own.
         """
         view = super().of(options)
-        _check_regex(view.partition_regex, view.strategies)
+        if "PartitionRegexBasedCompactionStrategy" in view.strategies and view.partition_regex is None:
+            raise InvalidArgumentError(f"PartitionRegexBasedCompactionStrategy needs {cls.regex}")
+        check_regex(cls.regex, view.regex or "")
         return view
 
 
@@ -204,15 +205,3 @@ def strategy_of(name: str) -> str:
         f"{CompactionOptions.strategy}={name.strip()}: a class is never loaded by name; use one of "
         f"{', '.join(STRATEGIES)}"
     )
-
-
-def _check_regex(regex: str | None, strategies: tuple[str, ...]) -> None:
-    key = CompactionOptions.regex.key
-    if regex is None:
-        if "PartitionRegexBasedCompactionStrategy" in strategies:
-            raise InvalidArgumentError(f"PartitionRegexBasedCompactionStrategy needs {key}")
-        return
-    try:
-        re.compile(regex)
-    except re.error as error:
-        raise InvalidArgumentError(f"{key}={regex!r} is no regular expression: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast, overload
 
@@ -264,6 +264,10 @@ class Options:
         """The key under which the value of an option was given."""
         return self.named.get(option.key, option.key)
 
+    def having(self, given: Mapping[str, Value]) -> Options:
+        """The options with other values of some, by canonical key."""
+        return replace(self, given={**self.given, **given})
+
 
 @dataclass(frozen=True, slots=True)
 class OptionsView:
@@ -287,6 +291,18 @@ class OptionsView:
         """The view of resolved options; `Options()` gives the defaults."""
         keys = {option.key for option in cls.declared}
         return cls({key: value for key, value in options.given.items() if key in keys})
+
+
+def check_regex(option: Option[Any], text: str) -> None:
+    """Refuse a value that is no regular expression.
+
+    Raises:
+        InvalidArgumentError: it isn't.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise InvalidArgumentError(f"{option}={text!r} is no regular expression: {error}") from error
 
 
 def names_in(text: str | None) -> tuple[str, ...]:

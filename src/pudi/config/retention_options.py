@@ -5,11 +5,10 @@ Source: HoodieCleanConfig, HoodieArchivalConfig and HoodieTTLConfig of Apache Hu
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pudi.config.option import Declare, Option, OptionsView, Scope, Status, names_in
+from pudi.config.option import Declare, Option, OptionsView, Scope, Status, check_regex, names_in
 from pudi.errors import InvalidArgumentError, NotSupportedError
 
 if TYPE_CHECKING:
@@ -187,15 +186,8 @@ class CleanOptions(OptionsView):
         if (view.regex or view.selected) and view.incremental:
             option = cls.selected if view.selected else cls.regex
             raise InvalidArgumentError(f"{option} needs {cls.incremental}=false: partitions are chosen by either")
-        try:
-            re.compile(view.regex)
-        except re.error as error:
-            raise InvalidArgumentError(f"{cls.regex}={view.regex!r} is no regular expression: {error}") from error
+        check_regex(cls.regex, view.regex)
         return view
-
-
-_option = Declare(Scope.WRITE)
-_harmless = Declare(Scope.WRITE, Status.HARMLESS)
 
 
 class ArchiveOptions(OptionsView):
@@ -292,7 +284,6 @@ _CLASSES = {
     "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy": TtlStrategy.LAST_WRITE,
     "org.apache.hudi.table.action.ttl.strategy.KeepByCreationTimeStrategy": TtlStrategy.CREATION,
 }
-_option = Declare(Scope.WRITE)
 
 
 class TtlOptions(OptionsView):

@@ -311,7 +311,7 @@ def _with_metadata(meta: MetaClient, options: Options) -> None:
     """Create the metadata table if there is none, after a rollback of dead writers."""
     reconcile_metadata(meta, options)
     snapshot = repair_dead_writes(meta, options)
-    wanted = replace(options, given={**options.given, MetadataOptions.enabled.key: True})
+    wanted = options.having({MetadataOptions.enabled.key: True})
     build_metadata(replace(snapshot, options=wanted))
     if FILES not in meta.config.metadata_partitions:
         raise ConflictError(

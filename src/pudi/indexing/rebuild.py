@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pudi.client.meta_client import MetaClient
@@ -154,7 +154,7 @@ def rebuild_around(meta: MetaClient, engine: Engine, options: Options, run: Call
             failed.append(error)  # nothing has changed, and the metadata table is rebuilt all the same
 
     # no process writes, or the restore would have been refused; what is pending is what a dead restore has hidden
-    eager = replace(options, given={**options.given, WriteOptions.failed_writes_policy.key: "EAGER"})
+    eager = options.having({WriteOptions.failed_writes_policy.key: "EAGER"})
     if FILES in meta.config.metadata_partitions:
         rebuild(meta, engine, eager, [FILES], attempt)
     else:

@@ -132,8 +132,7 @@ class CleanHistory(Clean):
 
     def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan the deletion of all older slices."""
-        timeline, given = snapshot.timeline, snapshot.options.given
-        options = CleanOptions.of(replace(snapshot.options, given={**given, **clean_to(1)}))
+        timeline, options = snapshot.timeline, CleanOptions.of(snapshot.options.having(clean_to(1)))
         plan = plan_clean(snapshot, options)
         changes = self._of_newest(snapshot)
         if plan is None and not changes:

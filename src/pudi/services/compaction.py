@@ -21,7 +21,6 @@ from pudi.client.write_settings import change_logging
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.config import CompactionOptions, check_compactable, check_consistent
-from pudi.config.option import Value
 from pudi.errors import ConflictError
 from pudi.filegroup import Replacements, busy_groups, compacted_groups, compaction_plan
 from pudi.format import (
@@ -175,10 +174,10 @@ class CompactGroups(Compaction):
 
     def plan(self, snapshot: TargetSnapshot) -> bytes | None:
         """Plan those of the file groups that have log files, except those under another plan."""
-        given: dict[str, Value] = {CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
+        options = snapshot.options.having({CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"})
         plan = plan_compaction(
             snapshot.view().slices_of_groups(self._groups),
-            CompactionOptions.of(replace(snapshot.options, given={**snapshot.options.given, **given})),
+            CompactionOptions.of(options),
             busy=busy_groups(snapshot.meta.store, snapshot.timeline, log_compactions=False),
             max_file_size=snapshot.write_options.max_file_size,
             today=date.min,

@@ -165,7 +165,7 @@ def metadata_table_options(options: Options, trigger: int) -> Options:
         ArchiveOptions.keep_min_commits.key: least,
         ArchiveOptions.keep_max_commits.key: max(options[ArchiveOptions.keep_max_commits], least) + 1,
     }
-    return replace(options, given={**options.given, **own})
+    return options.having(own)
 
 
 def clean_to(slices: int) -> dict[str, Value]:

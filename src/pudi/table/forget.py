@@ -230,7 +230,7 @@ class _Forgetting:
             return
         target = ServiceTarget.of_metadata_table(self.meta, self.engine, self.options)
         given: dict[str, Value] = {CompactionOptions.max_delta_commits.key: 1}
-        target = replace(target, options=replace(target.options, given={**target.options.given, **given}))
+        target = replace(target, options=target.options.having(given))
         reason = f"{files} files hold entries of them, or statistics of deleted files"
         self._step("compaction", METADATA_TABLE, reason, lambda: run(Compaction(), target))
         self._step("clean", METADATA_TABLE, reason, lambda: run(CleanHistory(), target))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from posixpath import basename
 from typing import TypeVar
 
@@ -67,10 +66,8 @@ def at_rest(
     Raises:
         ConflictError: other writers don't let the table come to rest.
     """
-    given = {**options.given, CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"}
-    if not logs:
-        given |= clean_to(1)
-    target = ServiceTarget.of_table(meta, engine, replace(options, given=given))
+    given = {CompactionOptions.strategy.key: "UnBoundedCompactionStrategy"} | ({} if logs else clean_to(1))
+    target = ServiceTarget.of_table(meta, engine, options.having(given))
     busy: ConflictError | None = None
     for _ in range(_ATTEMPTS):
         repair_dead_writes(meta, options)

@@ -86,8 +86,7 @@ def upgrade(meta: MetaClient, engine: Engine, options: Options, request: Upgrade
     if is_old(meta.config):
         return _of_old(meta, engine, options, request)
     version = request.version
-    of_table = options_of_scope(options, Scope.TABLE)
-    options = replace(options, given={key: value for key, value in options.given.items() if key not in of_table})
+    options = _of_writer(options)
     intent = read_intent(meta)
     if intent is not None and intent.new != version:
         raise InvalidArgumentError(
@@ -121,9 +120,8 @@ def upgrade(meta: MetaClient, engine: Engine, options: Options, request: Upgrade
 def _of_old(meta: MetaClient, engine: Engine, options: Options, request: UpgradeRequest) -> Upgrade:
     """Upgrade a table that is read only so far: first to version 6, which is whole in itself, then further."""
     first, old = plan_first_step(meta, options.given), meta.config.version
-    of_table = options_of_scope(options, Scope.TABLE)
-    given = {key: value for key, value in options.given.items() if key not in of_table}
-    rest = plan_upgrade(meta.with_config(first.config), replace(options, given=given), request.version)
+    further = _of_writer(options)
+    rest = plan_upgrade(meta.with_config(first.config), further, request.version)
     rebuilt = ("rebuild the metadata table",) if first.had_metadata else ()
     found = replace(rest, old=old, steps=(*first.steps, *rest.steps, *rebuilt))
     if request.dry_run:
@@ -131,8 +129,14 @@ def _of_old(meta: MetaClient, engine: Engine, options: Options, request: Upgrade
     refuse_losses(found, accept_loss=request.accept_loss)
     moved = bring_to_6(meta, first)
     finish_rebuild(moved, engine, options, died=False)
-    upgrade(moved, engine, replace(options, given=given), request)
+    upgrade(moved, engine, further, request)
     return replace(found, done=True)
+
+
+def _of_writer(options: Options) -> Options:
+    """Return options without those that say what a table is: the upgrade changes that."""
+    of_table = options_of_scope(options, Scope.TABLE)
+    return replace(options, given={key: value for key, value in options.given.items() if key not in of_table})
 
 
 def plan_upgrade(meta: MetaClient, options: Options, version: int) -> Upgrade:
