@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pudi.client.properties import read_properties, update_properties
+from pudi.client.properties import read_config, update_properties
 from pudi.client.table_keys import key_generator, path_columns_of
 from pudi.config import (
     CallbackOptions,
@@ -150,7 +150,7 @@ class MetaClient:
         """
         context = context or Context()
         storage = storage or open_storage(path, storage_options, context=context)
-        config = TableConfig.parse(read_properties(storage, context), table=storage.root)
+        config = read_config(storage, context)
         check_readable(config, storage.root)
         return cls.of(storage, TableProperties(config), options, context)
 
@@ -181,7 +181,7 @@ class MetaClient:
 
     def now(self) -> MetaClient:
         """The same table as its properties are now, under the same lock, wherever its timeline is."""
-        return self.with_config(TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root))
+        return self.with_config(read_config(self.storage, self.context))
 
     def reopen(self, options: Mapping[str, str]) -> MetaClient:
         """The same table with its properties read again."""
@@ -266,7 +266,7 @@ class MetaClient:
             CorruptError: they can't be read.
             ConflictError: the table was upgraded or downgraded, and its timeline is elsewhere.
         """
-        config = TableConfig.parse(read_properties(self.storage, self.context), table=self.storage.root)
+        config = read_config(self.storage, self.context)
         refuse_layout(config.layout_version, config.version, self.store.layout, self.storage)
         self.update_config(config)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pudi.config import TableConfig
 from pudi.config.new_table import with_older_names
 from pudi.context import Context, Lock, Storage
 from pudi.errors import CorruptError, NotFoundError, StoreNotFoundError, TableExistsError, TableNotFoundError
@@ -67,6 +68,11 @@ def read_properties(storage: Storage, context: Context) -> dict[str, str]:
     assert problem is not None
     problem.table = problem.table or storage.root
     raise problem
+
+
+def read_config(storage: Storage, context: Context) -> TableConfig:
+    """Read a table's properties as a value; errors as of `read_properties` and `TableConfig.parse`."""
+    return TableConfig.parse(read_properties(storage, context), table=storage.root)
 
 
 def update_properties(

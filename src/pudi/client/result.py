@@ -39,19 +39,6 @@ def after_commit(
 
 
 @contextmanager
-def before_commit(service: str, table: str, failed: dict[str, str]) -> Iterator[None]:
-    """Do something before a commit. If it fails, log the error with its traceback, and go on; a later commit retries.
-
-    Args:
-        service: its name.
-        table: the table's root.
-        failed: where the error is noted by the service's name.
-    """
-    with _noting(f"the {service} before a commit failed, and will be tried again", service, table, failed):
-        yield
-
-
-@contextmanager
 def _noting(what: str, service: str, table: str, failed: dict[str, str] | None) -> Iterator[None]:
     try:
         yield
@@ -182,8 +169,9 @@ class ActionReport:
 
     @contextmanager
     def before_commit(self, service: str) -> Iterator[None]:
-        """Do something before the commit; note its failure, and go on: see `before_commit`."""
-        with before_commit(service, self.table, self.failed):
+        """Do something before the commit. If it fails, note and log the error, and go on; a later commit retries."""
+        what = f"the {service} before a commit failed, and will be tried again"
+        with _noting(what, service, self.table, self.failed):
             yield
 
     @contextmanager

@@ -9,8 +9,6 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotSupportedError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
-from pudi.format.layout import rules_of
-from pudi.format.names import Layout
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
 from pudi.timeline.instant import new_instant
 
@@ -71,23 +69,18 @@ def refuse_ids_of_path_columns(meta: MetaClient) -> None:
 def write_history(meta: MetaClient, instant: str, history: SchemaHistory) -> None:
     """Store the schemas under a commit that is about to complete (FileBasedInternalSchemaStorageManager)."""
     pending = InstantFile(instant, Action.SCHEMACOMMIT, State.REQUESTED)
-    layout = _layout(meta)
     completion = new_instant(meta.context.clock.now_ms(), None, meta.config.timezone)
-    done = pending.completed(completion if rules_of(layout).has_completion_times else None)
+    done = pending.completed(completion if meta.store.rules.has_completion_times else None)
     texts = ((pending, ""), (pending.inflight(), ""), (done, history.to_json()))
     for file, text in texts:
-        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(layout)}", text.encode(), durable=bool(text))
-
-
-def _layout(meta: MetaClient) -> Layout:
-    return 1 if meta.config.layout_version == 1 else 2
+        meta.storage.put(f"{SCHEMA_DIR}/{file.file_name(meta.store.layout)}", text.encode(), durable=bool(text))
 
 
 def _newest_file(snapshot: TableSnapshot) -> str | None:
     completed, start = {instant.requested for instant in snapshot.timeline.commits}, snapshot.timeline.start or ""
     found: dict[str, str] = {}
     for info in snapshot.meta.storage.list_dir(SCHEMA_DIR)[0]:
-        file = parse_instant_file(basename(info.path), _layout(snapshot.meta))
+        file = parse_instant_file(basename(info.path), snapshot.meta.store.layout)
         if file is not None and file.action is Action.SCHEMACOMMIT and file.state is State.COMPLETED:
             found[file.requested] = info.path
     # a commit with a savepoint may be older than the active timeline's start, and than commits that were archived

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from posixpath import basename
 
+from pudi.client.measure import count_failures
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
 from pudi.client.snapshot import TableSnapshot
@@ -22,7 +23,6 @@ from pudi.config import Options, WriteOptions
 from pudi.errors import ConflictError, NotFoundError, TableExistsError
 from pudi.filegroup import Markers, unmarked_files
 from pudi.format import State, heartbeat_path, parse_data_file, plan_run_path, write_token
-from pudi.hooks.measure import count_failures
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, Timeline
 from pudi.timeline.plan_runs import PlanRun

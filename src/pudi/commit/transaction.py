@@ -14,6 +14,7 @@ from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pudi.client.measure import count_failures, note_start
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport
 from pudi.client.schema_history import write_history
@@ -36,7 +37,6 @@ from pudi.format import (
     partition_metadata_path,
 )
 from pudi.hooks.callbacks import announce
-from pudi.hooks.measure import count_failures, note_start
 from pudi.hooks.validators import ValidatedStateChangedError, Validation, validate
 from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging, RemovedFiles
 from pudi.schema.internal import SchemaHistory

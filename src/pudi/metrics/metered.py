@@ -81,15 +81,18 @@ class Metrics:
         """
         reporters.open_reporter(self.options, self.store.context)
 
-    def report(self, action: str, figures: Mapping[str, int], seconds: float) -> None:
-        """Report a completed action without an instant; an action never fails by its metrics.
-
-        Args:
-            action: its name.
-            figures: what it did, by Hudi's names.
-            seconds: how long it took.
-        """
-        self._send(action, lambda: {**figures, "duration": round(seconds * 1000)}, "success")
+    @contextmanager
+    def measured(self, action: str, figures: Mapping[str, int]) -> Iterator[None]:
+        """Report a block as an action without an instant; what it did is in `figures` at its end."""
+        self.open()
+        began = self.store.context.clock.monotonic()
+        try:
+            yield
+        except BaseException as error:
+            self.fail(action, error)
+            raise
+        took = self.store.context.clock.monotonic() - began
+        self._send(action, lambda: {**figures, "duration": round(took * 1000)}, "success")
 
     def fail(self, action: str, error: BaseException) -> None:
         """Count a failed action, and a lost conflict."""
@@ -153,10 +156,10 @@ class MeteredStore(TimelineStore):
     """A timeline that reports the instants that this process completes.
 
     Args:
-        metrics: gets them; always given.
+        metrics: gets them.
     """
 
-    metrics: Metrics | None = None
+    metrics: Metrics = field(kw_only=True)
 
     def request(
         self,
@@ -169,14 +172,12 @@ class MeteredStore(TimelineStore):
         durable: bool = True,
     ) -> Instant:
         """Open the reporter, and put a new instant on the timeline; see `TimelineStore`."""
-        assert self.metrics is not None
         self.metrics.open()
         return TimelineStore.request(self, action, content, on_requested, at=at, seen=seen, durable=durable)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"", *, shared: bool = False) -> Instant:
         """Move a requested instant to INFLIGHT; see `TimelineStore`."""
         started = TimelineStore.start(self, instant, content, shared=shared)
-        assert self.metrics is not None
         self.metrics.start(instant)
         return started
 
@@ -191,7 +192,6 @@ class MeteredStore(TimelineStore):
     ) -> Instant:
         """Move an inflight instant to COMPLETED, and report it; see `TimelineStore`."""
         done = TimelineStore.complete(self, instant, content, check, listed=listed, also=also)
-        assert self.metrics is not None
         self.metrics.complete(instant, content)
         return done
 
@@ -220,33 +220,6 @@ def note_start(clock: Clock) -> None:
     _started.set(clock.monotonic())
 
 
-def open_reporter(store: TimelineStore) -> None:
-    """Open the reporter of a table's metrics.
-
-    Raises:
-        SetupError: its package is missing, or its port is taken.
-    """
-    if isinstance(store, MeteredStore) and store.metrics is not None:
-        store.metrics.open()
-
-
-def note_failure(store: TimelineStore, action: str, error: BaseException) -> None:
-    """Count a failed action."""
-    if isinstance(store, MeteredStore) and store.metrics is not None:
-        store.metrics.fail(action, error)
-
-
-@contextmanager
-def measured(store: TimelineStore, action: str, figures: Mapping[str, int]) -> Iterator[None]:
-    """Measure a block; what it did is in `figures` at its end."""
-    if not isinstance(store, MeteredStore) or store.metrics is None:
-        yield
-        return
-    store.metrics.open()
-    began = store.context.clock.monotonic()
-    try:
-        yield
-    except BaseException as error:
-        store.metrics.fail(action, error)
-        raise
-    store.metrics.report(action, figures, store.context.clock.monotonic() - began)
+def metrics_of(store: TimelineStore) -> Metrics | None:
+    """Return what a timeline reports to; None if it reports nothing."""
+    return store.metrics if isinstance(store, MeteredStore) else None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pudi.client.measure import measured
 from pudi.client.meta_client import MetaClient
 from pudi.commit.dead_writers import refuse_pending_restore
 from pudi.config import ArchiveOptions
 from pudi.filegroup import Markers
 from pudi.format import TEMP_DIR
-from pudi.hooks.measure import measured
 from pudi.services.archive_plan import ArchivePlan, commits_to_keep, plan_archive
 from pudi.services.clean import clean_backlog
 from pudi.services.service import Backlog, DirectService, Inline, Need

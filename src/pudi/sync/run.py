@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pudi.catalogs import Catalog, CatalogColumn, CatalogPartition, CatalogTable, TableName, is_hudi
 from pudi.catalogs.catalog import PROVIDER, SyncedTable, SyncResult, Values, with_s3_scheme
@@ -32,16 +31,11 @@ from pudi.catalogs.registered import (
     sync_properties,
 )
 from pudi.client import MetaClient, TableSnapshot
-from pudi.config import MetricsOptions, SyncOptions
-from pudi.context.runtime import lazy_module
+from pudi.client.measure import measured
+from pudi.config import SyncOptions
 from pudi.errors import NotFoundError, RefusedError, SchemaError, TableExistsError, UnavailableError
 from pudi.format import Action
 from pudi.timeline import Instant, Timeline
-
-if TYPE_CHECKING:
-    from pudi.metrics import metered
-else:
-    metered = lazy_module("pudi.metrics.metered")
 
 _log = logging.getLogger(__name__)
 
@@ -200,9 +194,7 @@ def sync_table(meta: MetaClient, request: SyncRequest) -> SyncResult:
         RefusedError: the catalog refuses a change, for lack of rights or because of its rules for columns.
         UnavailableError: the catalog doesn't answer.
     """
-    figures: dict[str, int] = {}
-    is_metered = meta.options[MetricsOptions.on]
-    with metered.measured(meta.store, _METRIC, figures) if is_metered else nullcontext():
+    with measured(meta, _METRIC) as figures:
         result = _synced(meta, request)
         figures |= {
             "partitions_added": sum(each.added for each in result.tables),

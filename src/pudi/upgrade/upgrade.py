@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pudi.client.measure import measured
 from pudi.client.meta_client import MetaClient
 from pudi.client.single_key import names_single_key
 from pudi.client.snapshot import TableSnapshot
@@ -31,7 +32,6 @@ from pudi.config.table_options import layout_of_version
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.format import Action
 from pudi.format.metadata_partitions import FILES, partition_type
-from pudi.hooks.measure import measured
 from pudi.indexes import registry as kinds
 from pudi.indexing.indexing import build_index
 from pudi.indexing.rebuild import finish_rebuild

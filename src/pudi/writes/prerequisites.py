@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pudi.client.measure import check_reporter
 from pudi.client.meta_client import MetaClient
 from pudi.config import Options, SyncOptions
 from pudi.config.new_table import missing_names
 from pudi.context import ServiceLock
 from pudi.context.runtime import lazy_module
-from pudi.hooks.measure import check_reporter
 from pudi.hooks.validators import check_validators
 from pudi.task import Engine
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from pudi.client.meta_client import MetaClient
@@ -12,9 +12,9 @@ from pudi.context.runtime import lazy_module
 from pudi.format import Action
 
 if TYPE_CHECKING:
-    from pudi.metrics import metered as metrics
+    from pudi.metrics import metered
 else:
-    metrics = lazy_module("pudi.metrics.metered")
+    metered = lazy_module("pudi.metrics.metered")
 
 
 def check_reporter(meta: MetaClient) -> None:
@@ -23,14 +23,15 @@ def check_reporter(meta: MetaClient) -> None:
     Raises:
         SetupError: the reporter's package is missing, or its port is taken.
     """
-    if meta.options[MetricsOptions.on]:
-        metrics.open_reporter(meta.store)
+    metrics = _metrics(meta)
+    if metrics is not None:
+        metrics.open()
 
 
 def note_start(meta: MetaClient) -> None:
     """Note that a verb or table service begins in this thread: the duration of its instant counts from here."""
     if meta.options[MetricsOptions.on]:
-        metrics.note_start(meta.context.clock)
+        metered.note_start(meta.context.clock)
 
 
 @contextmanager
@@ -39,8 +40,9 @@ def count_failures(meta: MetaClient, action: Action) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if meta.options[MetricsOptions.on]:
-            metrics.note_failure(meta.store, action.value, error)
+        metrics = _metrics(meta)
+        if metrics is not None:
+            metrics.fail(action.value, error)
         raise
 
 
@@ -48,8 +50,10 @@ def count_failures(meta: MetaClient, action: Action) -> Iterator[None]:
 def measured(meta: MetaClient, action: str) -> Iterator[dict[str, int]]:
     """Measure an action that has no instant of its own; yields where its figures are noted by their names."""
     figures: dict[str, int] = {}
-    if not meta.options[MetricsOptions.on]:
+    metrics = _metrics(meta)
+    with nullcontext() if metrics is None else metrics.measured(action, figures):
         yield figures
-        return
-    with metrics.measured(meta.store, action, figures):
-        yield figures
+
+
+def _metrics(meta: MetaClient) -> metered.Metrics | None:
+    return metered.metrics_of(meta.store) if meta.options[MetricsOptions.on] else None
