@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import threading
+from abc import abstractmethod
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -41,62 +42,81 @@ LOCAL_LOCK = f"{LOCKS_DIR}/pudi.lock"
 _LOCATION = re.compile("/|[A-Za-z][A-Za-z0-9+.-]+:")
 """Beginning of a path that isn't relative to the table's root."""
 
-ANOTHER_PROCESS = "another process on this machine"
 
+class MachineLock(TableLock):
+    """Base of locks that are taken behind the operating system's file lock, where the table is on a local disk.
 
-class MachineLock:
-    """The lock file of a table on a local disk, locked by the operating system: it's free when its holder dies.
+    The file lock excludes the processes of this machine, and is free when its holder dies.
 
     Args:
-        name: the file, by its absolute path.
-        table: the table's root.
+        storage: the table's files.
         settings: how long to wait.
         context: the clock.
     """
 
-    def __init__(self, name: str, table: str, settings: LockSettings, context: Context) -> None:
-        self._file = Path(name)
-        self._table, self._settings, self._context = table, settings, context
+    def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
+        super().__init__(canonical_root(storage.root), settings, context)
+        name = local_path(storage, LOCAL_LOCK)
+        self._storage = storage
+        self._file = None if name is None else Path(name)
 
     @cached_property
-    def _lock(self) -> filelock.FileLock:  # a read never locks, so it needn't load filelock
+    def _file_lock(self) -> filelock.FileLock:  # a read never locks, so it needn't load filelock
+        assert self._file is not None
         return filelock.FileLock(self._file, thread_local=False)
 
-    @classmethod
-    def of(cls, storage: Storage, settings: LockSettings, context: Context) -> MachineLock | None:
-        """Return the machine-wide lock of a table on a local disk, else None."""
-        name = local_path(storage, LOCAL_LOCK)
-        return None if name is None else cls(name, storage.root, settings, context)
+    @abstractmethod
+    def _take(self, deadline: float) -> None:
+        """Take the lock behind the file lock, which is held; errors as of `_acquire`."""
 
-    def acquire(self, deadline: float) -> bool:
-        """Lock the file, until `deadline` (monotonic seconds); whether it was free by then.
+    @abstractmethod
+    def _give_back(self) -> None:
+        """Give it back. What fails here is logged, not raised."""
+
+    def _acquire(self, deadline: float) -> None:
+        if self._file is not None:
+            self._lock_file(self._file, deadline)
+        try:
+            self._take(deadline)
+        except BaseException:
+            self._unlock_file()
+            raise
+
+    def _lock_file(self, file: Path, deadline: float) -> None:
+        """Lock the file.
 
         Raises:
             RefusedError: this user may not write there, or the disk is full.
-            UnavailableError: the file can't be locked for another reason.
+            UnavailableError: the file is locked by another process, or can't be locked for another reason.
         """
         clock = self._context.clock
         while True:
             try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire(blocking=False)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self._file_lock.acquire(blocking=False)
             except filelock.Timeout:
                 left = deadline - clock.monotonic()
                 if left <= 0:
-                    return False
+                    raise self._not_free("another process on this machine") from None
                 clock.sleep(min(left, self._settings.poll_s(0.01)))
             except OSError as error:
                 why = "the lock file can't be locked"
-                raise system_error(error, why, table=self._table, path=LOCAL_LOCK) from error
+                raise system_error(error, why, table=self._storage.root, path=LOCAL_LOCK) from error
             else:
-                return True
+                return
 
-    def release(self) -> None:
-        """Unlock it."""
-        self._lock.release()
+    def _unlock_file(self) -> None:
+        if self._file is not None:
+            self._file_lock.release()
+
+    def _release(self) -> None:
+        try:
+            self._give_back()
+        finally:
+            self._unlock_file()
 
 
-class LocalFileLock(TableLock):
+class LocalFileLock(MachineLock):
     """A lock among all processes on this machine, held by the operating system: it's free when its holder dies.
 
     Hudi's InProcessLockProvider stands for it on a local disk: every writer of pudi takes this lock there.
@@ -111,28 +131,24 @@ class LocalFileLock(TableLock):
     """
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
-        super().__init__(canonical_root(storage.root), settings, context)
-        machine = MachineLock.of(storage, settings, context)
-        if machine is None:
+        super().__init__(storage, settings, context)
+        if self._file is None:
             raise NotSupportedError(
                 "the operating system's file lock works on local disks only; choose StorageBasedLockProvider",
                 table=storage.root,
             )
-        self._machine = machine
 
-    def _acquire(self, deadline: float) -> None:
-        if not self._machine.acquire(deadline):
-            raise self._not_free(ANOTHER_PROCESS)
+    def _take(self, deadline: float) -> None:
+        return
 
-    def _release(self) -> None:
-        self._machine.release()
+    def _give_back(self) -> None:
+        return
 
 
-class FileSystemLock(TableLock):
+class FileSystemLock(MachineLock):
     """A lock that is held while its file exists (Hudi's FileSystemBasedLockProvider).
 
-    It's shared with writers of Hudi that use that provider; on a local disk the lock of `LocalFileLock` is taken
-    before, and shared with all writers of pudi. When a holder dies the file stays; with an expiry set, it's
+    It's shared with writers of Hudi that use that provider. When a holder dies the file stays; with an expiry set, it's
     removed once it's older than that. As in Hudi, a holder that takes longer loses the lock, and two that find
     an expired file at one instant may remove each other's: choose an expiry far longer than a commit.
 
@@ -143,11 +159,9 @@ class FileSystemLock(TableLock):
     """
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
-        super().__init__(canonical_root(storage.root), settings, context)
-        self._storage = storage
+        super().__init__(storage, settings, context)
         self._path = f"{self._lock_folder(settings.lock_folder)}/lock"
         self._note = b""
-        self._machine = MachineLock.of(storage, settings, context)
 
     def verify(self) -> None:
         """Read the lock file.
@@ -162,13 +176,11 @@ class FileSystemLock(TableLock):
                 path=self._path,
             )
 
-    def _acquire(self, deadline: float) -> None:
-        if self._machine is not None and not self._machine.acquire(deadline):
-            raise self._not_free(ANOTHER_PROCESS)
+    def _take(self, deadline: float) -> None:
         try:
             self._create(deadline)
         except BaseException:
-            self._release(was_held=False)
+            self._remove(was_held=False)
             raise
 
     def _create(self, deadline: float) -> None:
@@ -185,12 +197,8 @@ class FileSystemLock(TableLock):
                 if not self._removed_expired():
                     self._wait(deadline, 0.05, f"who made {self._path}: {_text(self._content())}")
 
-    def _release(self, *, was_held: bool = True) -> None:
-        try:
-            self._remove(was_held=was_held)
-        finally:
-            if self._machine is not None:
-                self._machine.release()
+    def _give_back(self) -> None:
+        self._remove(was_held=True)
 
     def _remove(self, *, was_held: bool) -> None:
         """Remove the lock file, unless it's another's by now."""

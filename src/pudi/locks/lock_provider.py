@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, PudiError, UnavailableError, cause_text
-from pudi.locks.file_locks import ANOTHER_PROCESS, MachineLock
-from pudi.locks.table_lock import LockSite, TableLock
+from pudi.locks.file_locks import MachineLock
+from pudi.locks.table_lock import LockSite
 
 _log = logging.getLogger(__name__)
 
@@ -76,20 +76,18 @@ class LockProvider(ABC):
         return "another writer"
 
 
-class ProvidedLock(TableLock):
+class ProvidedLock(MachineLock):
     """The table's lock, kept by a `LockProvider`.
 
     Args:
         name: the provider's name, for messages.
         provider: the lock in the service.
-        site: the table. On a local disk the operating system's file lock is taken before: it keeps out writers of
-            pudi that don't name the provider.
+        site: the table. On a local disk the file lock keeps out writers of pudi that don't name the provider.
     """
 
     def __init__(self, name: str, provider: LockProvider, site: LockSite) -> None:
-        super().__init__(site.table, site.settings, site.context)
+        super().__init__(site.storage, site.settings, site.context)
         self._name, self._provider = name, provider
-        self._machine = MachineLock.of(site.storage, site.settings, site.context)
         self._ready = False
 
     def check_ready(self) -> None:
@@ -117,29 +115,16 @@ class ProvidedLock(TableLock):
                 table=self._table,
             )
 
-    def _acquire(self, deadline: float) -> None:
-        if self._machine is not None and not self._machine.acquire(deadline):
-            raise self._not_free(ANOTHER_PROCESS)
-        try:
-            self._take(deadline)
-        except BaseException:
-            if self._machine is not None:
-                self._machine.release()
-            raise
-
     def _take(self, deadline: float) -> None:
         clock = self._context.clock
         while not self._ask(lambda: self._provider.try_lock(max(0.0, deadline - clock.monotonic()))):
             self._wait(deadline, _USUAL_POLL_S, self._ask(self._provider.holder))
 
-    def _release(self) -> None:
+    def _give_back(self) -> None:
         try:
             self._provider.unlock()
         except Exception as error:  # noqa: BLE001 - what was done under the lock is done, whatever a provider raises
             _log.warning("%s: %s couldn't release the lock: %s", self._table, self._name, cause_text(error))
-        finally:
-            if self._machine is not None:
-                self._machine.release()
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
         try:
