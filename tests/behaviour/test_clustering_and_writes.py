@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import pudi
 from pudi.cli.app import app
 from pudi.client import MetaClient
-from pudi.commit.conditions import NoConflict
-from pudi.concurrency import Heartbeat
+from pudi.concurrency import ConflictCheck, Heartbeat
 from pudi.config import ALLOW_UPDATES
 from pudi.context import Context
 from pudi.errors import BlockedError
@@ -227,7 +226,7 @@ def test_a_write_whose_check_fails_leaves_the_plan(tmp_path: Path, monkeypatch: 
     def refuse(*_: object) -> None:
         raise pudi.ConflictError("no")
 
-    monkeypatch.setattr(NoConflict, "check", refuse)
+    monkeypatch.setattr(ConflictCheck, "check", refuse)
     with pytest.raises(pudi.ConflictError, match="no"):
         pudi.Table(mine.path, ALLOW).upsert(table([trip(3, 2)]))
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY, commits_by_completion, find_schema
-from pudi.config import Options, TableConfig
+from pudi.config import Options, TableConfig, WriteOptions
 from pudi.context.runtime import cached_property
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing, ViewOptions
@@ -72,6 +72,11 @@ class TableSnapshot:
     def config(self) -> TableConfig:
         """The table's properties as they were last read."""
         return self.meta.config
+
+    @property
+    def write_options(self) -> WriteOptions:
+        """The typed view of the options of a write."""
+        return WriteOptions.of(self.options)
 
     @property
     def table(self) -> str:

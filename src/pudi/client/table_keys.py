@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from pudi.config import Options, TableConfig, WriteOptions, timebased
 from pudi.config.checks import NAMES_KEYS
 from pudi.errors import InvalidArgumentError
@@ -34,16 +36,7 @@ def key_generator(config: TableConfig, options: Options | None = None, *, names_
         url_encode=config.url_encode,
         slash_dates=config.slash_separated_dates,
         partition_types=config.partition_types if kind == "CUSTOM" else (),
-        moments=None
-        if settings is None
-        else Moments(
-            kind=settings.kind,
-            output_format=settings.output_format,
-            unit=settings.unit,
-            input_formats=settings.input_formats,
-            input_zone=settings.input_zone,
-            output_zone=settings.output_zone,
-        ),
+        moments=None if settings is None else Moments(**asdict(settings)),
         names_single=names_single and (not either or config.version >= NAMES_KEYS),
         either_spelling=either,
         timestamps=TimestampText.FRACTIONS

@@ -85,7 +85,7 @@ def rule_of(snapshot: TableSnapshot, operation: Operation, *, is_global: bool) -
     """
     if operation is Operation.DELETE:
         return MergeRule(MergeMode.COMMIT_TIME)
-    config, options = snapshot.config, WriteOptions.of(snapshot.options)
+    config, options = snapshot.config, snapshot.write_options
     meets = operation.looks_up or (operation is Operation.INSERT and not options.allow_duplicates)
     if not meets and not combines(operation, options):
         return MergeRule(MergeMode.COMMIT_TIME, config.ordering_fields, config.delete_marker)

@@ -220,17 +220,6 @@ def refuse_older_columns(meta: MetaClient, stated: Timeline, now: Timeline, inst
 
 
 @dataclass(frozen=True, slots=True)
-class NoConflict:
-    """No commit since the start of a write conflicts with it."""
-
-    conflicts: ConflictCheck
-
-    def check(self, now: Timeline) -> None:
-        """Compare the write with what happened since; see `ConflictCheck.run`."""
-        self.conflicts.run(now)
-
-
-@dataclass(frozen=True, slots=True)
 class NothingCommitted:
     """No other writer has committed since the start.
 

@@ -142,12 +142,12 @@ def _name(info: FileInfo) -> str:
 
 
 def _is_over(snapshot: TableSnapshot, beat: FileInfo) -> bool:
-    options = WriteOptions.of(snapshot.options)
+    options = snapshot.write_options
     return liveness_of(snapshot.meta, _name(beat), options, beat.modified_ms) is Liveness.DEAD
 
 
 def _liveness_of(snapshot: TableSnapshot, instant: Instant) -> Liveness:
-    meta, options = snapshot.meta, WriteOptions.of(snapshot.options)
+    meta, options = snapshot.meta, snapshot.write_options
     return liveness_of(meta, instant.requested, options, last_touched_ms(meta, instant))
 
 
@@ -193,7 +193,7 @@ def _repair(snapshot: TableSnapshot, instant: Instant) -> bool:
         roll_back(meta, instant)
         return True
     if instant.action is Action.INDEXING:
-        options = WriteOptions.of(snapshot.options)
+        options = snapshot.write_options
         if instant.state is not State.INFLIGHT or not is_dead_building(meta, instant, options):
             return False
         revert_index_build(meta, instant)

@@ -62,7 +62,7 @@ class ServiceLease:
         """The id of this run, part of the write tokens of its files."""
         return self.named.number
 
-    def check(self) -> None:
+    def check(self, now: Timeline) -> None:
         """Verify under the lock, just before completion, that no process declared this run dead.
 
         Such a process deletes its files, or has begun a run of its own.
@@ -70,6 +70,7 @@ class ServiceLease:
         Raises:
             ConflictError: another process did.
         """
+        del now
         markers = set(Markers(self.meta.storage, self.instant.requested).all_files())
         if not self.is_newest() or not markers.issuperset(self.written):
             raise self.named.displaced(self.meta.storage)
@@ -122,18 +123,6 @@ def is_available(meta: MetaClient, instant: Instant, options: WriteOptions) -> b
     return found is Liveness.DEAD
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseHeld:
-    """No process has declared this run of a plan dead."""
-
-    lease: ServiceLease
-
-    def check(self, now: Timeline) -> None:
-        """Look at the run's files; see `ServiceLease.check`."""
-        del now
-        self.lease.check()
-
-
 class PlanTransaction(Transaction):
     """One run of a table service's plan: its instant is leased, and reverted to its plan unless it completes.
 
@@ -161,7 +150,7 @@ class PlanTransaction(Transaction):
         with lease(self.meta, self._planned, WriteOptions.of(self._options), self.report) as leased:
             self.lease = leased
             self.snapshot = TableSnapshot(self.meta, leased.timeline, self._options)
-            self.conditions.append(LeaseHeld(leased))
+            self.conditions.append(leased)
             yield leased.instant
             if not self.is_committed:
                 _undo(leased)

@@ -89,7 +89,7 @@ _WRITES = (Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT)
 
 def living_writes(snapshot: TableSnapshot) -> list[str]:
     """Return the requested times of pending writes whose processes give signs of life."""
-    meta, options = snapshot.meta, WriteOptions.of(snapshot.options)
+    meta, options = snapshot.meta, snapshot.write_options
     pending = [each for action in _WRITES for each in snapshot.timeline.pending_of(action)]
     return [
         each.requested

@@ -172,7 +172,7 @@ class ConflictCheck:
     yields: Callable[[Instant], bool] | None = None
     nonblocking: NonBlocking | None = None
 
-    def run(self, now: Timeline) -> None:
+    def check(self, now: Timeline) -> None:
         """Compare the write with the timeline that was loaded under the table's lock.
 
         Raises:

@@ -217,7 +217,7 @@ def _discard(meta: MetaClient, instant: Instant, partition: str) -> None:
 
 def _discard_dead(snapshot: TableSnapshot, partition: str) -> Instant | None:
     """Discard builds of an index whose processes died, under the table's lock; return one that may be running."""
-    options = WriteOptions.of(snapshot.options)
+    options = snapshot.write_options
     for instant in _pending_of(snapshot, partition):
         if not is_dead_building(snapshot.meta, instant, options):
             return instant

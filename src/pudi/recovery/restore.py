@@ -21,7 +21,7 @@ from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import is_available
 from pudi.commit.rollback import resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
-from pudi.errors import BlockedError, CorruptError, InvalidArgumentError, NotFoundError, NotSupportedError
+from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing, ViewOptions
 from pudi.format import (
     Action,
@@ -278,7 +278,7 @@ def _check_going(snapshot: TableSnapshot, going: Sequence[Instant], since: Insta
                 table=meta.storage.root,
                 instant=each.requested,
             )
-    write_options = WriteOptions.of(snapshot.options)
+    write_options = snapshot.write_options
     for each in timeline.pending:
         if each.action.is_planned and each.requested < since.requested:
             continue
@@ -289,21 +289,13 @@ def _check_going(snapshot: TableSnapshot, going: Sequence[Instant], since: Insta
                 table=meta.storage.root,
                 instant=each.requested,
             )
-        if each.action is Action.CLEAN and _has_deleted(meta, each):
+        if each.action is Action.CLEAN and has_deleted(meta, each):
             raise BlockedError(
                 "a clean died after it had deleted files, and readers of earlier commits must know that: complete it "
                 "first (Table.run_pending or `pudi run-pending`)",
                 table=meta.storage.root,
                 instant=each.requested,
             )
-
-
-def _has_deleted(meta: MetaClient, clean: Instant) -> bool:
-    """Return whether a pending clean has begun to delete; no run has, if its plan can't be read."""
-    try:
-        return has_deleted(meta, clean)
-    except CorruptError:
-        return False
 
 
 def _abort_plans(snapshot: TableSnapshot, since: str) -> None:

@@ -198,14 +198,16 @@ def clean_backlog(snapshot: TargetSnapshot) -> Backlog:
 def has_deleted(meta: MetaClient, clean: Instant) -> bool:
     """Return whether files of a pending clean are gone, so that only the end of the clean tells readers why.
 
+    None are if its plan can't be read, or names something else than data files of the table: no run deletes them.
+
     Args:
         meta: the table.
         clean: the clean.
-
-    Raises:
-        CorruptError: its plan can't be read, or names something else than data files of the table.
     """
-    _, names = _planned(meta, clean)
+    try:
+        _, names = _planned(meta, clean)
+    except CorruptError:
+        return False
     return any(not set(list_names(meta.storage, partition)).issuperset(own) for partition, own in names.items())
 
 

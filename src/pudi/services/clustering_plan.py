@@ -295,9 +295,9 @@ class _Partition:
     def _splits(self) -> dict[int, Sequence[ChildNode]]:
         """Return the new nodes by the place of the bucket that they divide, largest buckets first."""
         slots = self._resizing.most - len(self._ring.values)
-        large = [place for place, each in self._slices.items() if _bytes_of(each) > self._resizing.split_bytes]
+        large = [place for place, each in self._slices.items() if each.size > self._resizing.split_bytes]
         found: dict[int, Sequence[ChildNode]] = {}
-        for place in sorted(large, key=lambda place: (-_bytes_of(self._slices[place]), place)):
+        for place in sorted(large, key=lambda place: (-self._slices[place].size, place)):
             nodes = self._ring.split(place, self._new_prefix) if len(found) < slots else None
             if nodes is not None:
                 found[place] = nodes
@@ -310,14 +310,14 @@ class _Partition:
         for place in sorted(self._slices.keys() - taken):
             if place in taken or not self._is_small(place):
                 continue
-            run, size = [place], _bytes_of(self._slices[place])
+            run, size = [place], self._slices[place].size
             for step in (-1, 1):
                 while slots > 0 and size <= self._resizing.merge_bytes:
                     following = (run[0 if step < 0 else -1] + step) % len(self._ring.values)
                     if following in taken or following in run or not self._is_small(following):
                         break
                     run.insert(0 if step < 0 else len(run), following)
-                    size += _bytes_of(self._slices[following])
+                    size += self._slices[following].size
                     slots -= 1
             if len(run) > 1:
                 taken.update(run)
@@ -326,14 +326,9 @@ class _Partition:
 
     def _is_small(self, place: int) -> bool:
         found = self._slices.get(place)
-        return found is not None and _bytes_of(found) <= self._resizing.merge_bytes
+        return found is not None and found.size <= self._resizing.merge_bytes
 
     def _group(self, places: Sequence[int], children: Sequence[ChildNode]) -> ClusteringGroup:
         change = GroupChange(self._partition, tuple(children), self._ring.sequence)
         made = group_of([self._slices[place] for place in places], len(change.prefixes), self._resizing.new_base)
         return replace(made, extra_metadata=change.extra_metadata())
-
-
-def _bytes_of(file_slice: FileSlice) -> int:
-    """Return the bytes of a slice's base file and log files (FileSlice.getTotalFileSize)."""
-    return (file_slice.base.size if file_slice.base else 0) + sum(log.size for log in file_slice.logs)

@@ -112,7 +112,7 @@ def _partitions(name: str, partitions: list[str], options: CompactionOptions, to
         pattern = re.compile(options.partition_regex or "")
         return [p for p in partitions if pattern.search(p)]
     if name.startswith("DayBased"):
-        return _newest_first(partitions)[: options.days]
+        return sorted(partitions, key=_day, reverse=True)[: options.days]
     if "PartitionAware" in name:
         old = _before(partitions, options, today)
         ordered = sorted(partitions, key=lambda p: p.replace("/", "-"), reverse=True)
@@ -126,8 +126,8 @@ def _choose(name: str, operations: list[CompactionOperation], options: Compactio
         old = _before({op.partition_path for op in operations}, options, today)
         if name.startswith("UnBounded"):
             return [op for op in operations if op.partition_path not in old], []
-        kept = sorted((op for op in operations if op.partition_path in old), key=_by_day, reverse=True)
-        return kept, []
+        kept = [op for op in operations if op.partition_path in old]
+        return sorted(kept, key=lambda op: _day(op.partition_path), reverse=True), []
     if name.startswith(("UnBounded", "PartitionRegex")):
         return operations, []
     metric, least = {
@@ -158,14 +158,6 @@ def _before(partitions: Collection[str], options: CompactionOptions, today: date
     """Select the partitions that are at least a number of days old."""
     latest = today - timedelta(days=options.days)
     return {p for p in partitions if _day(p) <= latest}
-
-
-def _newest_first(partitions: Iterable[str]) -> list[str]:
-    return sorted(partitions, key=_day, reverse=True)
-
-
-def _by_day(operation: CompactionOperation) -> date:
-    return _day(operation.partition_path)
 
 
 _HIVE_STYLE = re.compile(r"(^|/)[^/=]*=")

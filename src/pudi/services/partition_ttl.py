@@ -23,7 +23,7 @@ from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
 from pudi.client.schema_commit import build_commit_metadata
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.conditions import NoConflict, SchemaUnchanged
+from pudi.commit.conditions import SchemaUnchanged
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
@@ -118,7 +118,7 @@ def expired_partitions(snapshot: TableSnapshot) -> Expired:
     if options.counts_from is TtlStrategy.CREATION:
         since = _created(meta, list(by_partition))
     else:
-        since = {partition: max(map(_newest, slices)) for partition, slices in by_partition.items()}
+        since = {partition: max(each.newest for each in slices) for partition, slices in by_partition.items()}
     old = sorted((_padded(time), partition) for partition, time in since.items() if _padded(time) < bound)
     chosen = [partition for _, partition in old]
     if options.counts_from is TtlStrategy.LAST_WRITE and timeline.rules.logs_name_their_slice:
@@ -139,11 +139,6 @@ def _bound(meta: MetaClient, days: int) -> str:
 def _padded(instant: str) -> str:
     """Return an instant time with milliseconds, to compare it (fixInstantTimeCompatibility)."""
     return instant if len(instant) > 14 else f"{instant}999"
-
-
-def _newest(file_slice: FileSlice) -> str:
-    """Return the newest instant that the names of a slice's files bear."""
-    return max(each.instant for each in (file_slice.base, *file_slice.logs) if each is not None)
 
 
 def _created(meta: MetaClient, partitions: Sequence[str]) -> dict[str, str]:
@@ -190,7 +185,7 @@ def _delete(
         with report.phase("commit"):
             scope = key_scope(index, Operation.DELETE_PARTITION)
             conflicts = ConflictCheck(meta.store, instant, metadata, timeline, scope)
-            transaction.conditions += [NoConflict(conflicts), SchemaUnchanged(snapshot, conflicts)]
+            transaction.conditions += [conflicts, SchemaUnchanged(snapshot, conflicts)]
             done = transaction.commit(Work(metadata, history, IndexStaging(engine, snapshot, index)))
     with report.after_commit(CLEAN_UP):
         reconcile_hash_rings(meta, done.requested, index.buckets, replaced_partitions(replaced))

@@ -24,6 +24,7 @@ from pudi.errors import NotFoundError
 from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
 from pudi.services import async_services, registry
+from pudi.services.clean import Clean
 from pudi.services.compaction import Compaction
 from pudi.services.failures import (
     clear_failure,
@@ -209,10 +210,8 @@ def run_before_write(meta: MetaClient, engine: Engine, options: Options, report:
     """
     if options[CleanOptions.before_write] != "CLEAN" or not options[CompactionOptions.services]:
         return False
-    target = ServiceTarget.of_table(meta, engine, options)
-    service = registry.service_named("clean", meta.storage.root)
-    with report.before_commit(service.name):
-        run(service, target, when_due=True)
+    with report.before_commit(Clean.name):
+        run(Clean(), ServiceTarget.of_table(meta, engine, options), when_due=True)
     return True
 
 

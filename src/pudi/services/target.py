@@ -121,11 +121,6 @@ class TargetSnapshot(TableSnapshot):
         """Whether the table is a metadata table."""
         return self.target.is_metadata
 
-    @property
-    def write_options(self) -> WriteOptions:
-        """The options of heartbeats and failed writes."""
-        return self.target.write_options
-
     @cached_property
     def data_timeline(self) -> Timeline:
         """The data table's timeline; of a metadata table it's loaded when it's first asked for."""

@@ -25,9 +25,9 @@ from pudi.indexing.rebuild import finish_rebuild
 from pudi.metadata_write.build import drop_partitions
 from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.index_defs import delete_definition, read_definitions, set_first_version
-from pudi.services.registry import service_named
+from pudi.services.clean import Clean
+from pudi.services.compaction import Compaction
 from pudi.services.runner import run, run_pending
-from pudi.services.service import PlannedService
 from pudi.services.target import ServiceTarget, clean_to
 from pudi.task import Engine
 from pudi.timeline.layout_change import convert, discard, mark, unmark
@@ -74,9 +74,9 @@ def at_rest(
         finish_rebuild(meta, engine, options)  # definitions may go with the old layout
         run_pending(target)
         if meta.merges_on_read:
-            _run(target, "compaction")
+            run(Compaction(), target)
         if not logs:
-            _run(target, "clean")
+            run(Clean(), target)
         with meta.lock:
             meta.reload()
             snapshot = TableSnapshot.load(meta, options)
@@ -85,12 +85,6 @@ def at_rest(
                 return act(snapshot)
     assert busy is not None
     raise busy
-
-
-def _run(target: ServiceTarget, name: str) -> None:
-    service = service_named(name, target.meta.storage.root)
-    assert isinstance(service, PlannedService)
-    run(service, target)
 
 
 def _busy(snapshot: TableSnapshot, *, logs: bool) -> ConflictError | None:

@@ -10,7 +10,7 @@ from pudi.client.find_index import key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
 from pudi.client.result import CLEAN_UP
 from pudi.client.schema_commit import build_commit_metadata
-from pudi.commit.conditions import CommitCondition, NoConflict, ProgressIsSole, SchemaUnchanged
+from pudi.commit.conditions import CommitCondition, ProgressIsSole, SchemaUnchanged
 from pudi.commit.transaction import Work, WriteTransaction
 from pudi.concurrency import ConflictCheck
 from pudi.format import Action, CommitMetadata
@@ -92,13 +92,9 @@ def _conflicts(
 
 def _conditions(write: WriteAttempt, conflicts: ConflictCheck) -> list[CommitCondition]:
     """Return what must hold when a write completes."""
-    meta, request = write.meta, write.request
-    conditions: list[CommitCondition] = [] if request.progress is None else [ProgressIsSole(meta, request.progress)]
-    return [
-        *conditions,
-        NoConflict(conflicts),
-        SchemaUnchanged(write.first, conflicts),
-    ]
+    progress = write.request.progress
+    conditions: list[CommitCondition] = [] if progress is None else [ProgressIsSole(write.meta, progress)]
+    return [*conditions, conflicts, SchemaUnchanged(write.first, conflicts)]
 
 
 def _write_files(write: WriteAttempt, placed: Placement, spec: WriteSpec) -> Sequence[FileResult]:

@@ -14,7 +14,6 @@ from pudi.client.find_index import find_index
 from pudi.client.log_merging import merging_of
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
-from pudi.config import WriteOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
@@ -93,7 +92,7 @@ class MergeBinder:
         Raises:
             InvalidArgumentError: source and table have one name.
         """
-        table, config, options = snapshot.schema.columns, snapshot.config, WriteOptions.of(snapshot.options)
+        table, config, options = snapshot.schema.columns, snapshot.config, snapshot.write_options
         moves = bool(config.partition_fields) and find_index(snapshot).moves
         self._snapshot, self._table, self._source, self._request = snapshot, table, source, request
         self._root = snapshot.table

@@ -166,7 +166,7 @@ _PLAN = "pudi.services.archive_plan"
 MUTANTS: Sequence[Mutant] = (
     _mutant(
         "no conflict check",
-        (f"{_CHECK}.run", "for rule in CONFLICT_RULES:", "for rule in ():"),
+        (f"{_CHECK}.check", "for rule in CONFLICT_RULES:", "for rule in ():"),
     ),
     _mutant(
         "the conflict check is made before the lock is taken",
@@ -441,7 +441,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     _mutant(
         "a write based on a scan doesn't ask whether the table has changed since",
-        (f"{_CHECK}.run", "if self.unchanged is not None:", "if False:"),
+        (f"{_CHECK}.check", "if self.unchanged is not None:", "if False:"),
         ("pudi.writes.write:_place_and_commit", "if write.unchanged is not None:", "if False:"),
         wants=_towards("meeting"),
     ),

@@ -251,7 +251,7 @@ def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
 
     Those before services of the metadata table are not steps of a write: it is checked again.
     """
-    run, complete = ConflictCheck.run, TimelineStore.complete
+    check, complete = ConflictCheck.check, TimelineStore.complete
     completing: set[str] = set()
 
     def completed(store: TimelineStore, *arguments: Any, **named: Any) -> Instant:
@@ -262,22 +262,22 @@ def _noting_checks(world: World, checks: list[Checked]) -> Iterator[None]:
         finally:
             completing.discard(name)
 
-    def noted(check: ConflictCheck, now: Timeline) -> None:
+    def noted(conflicts: ConflictCheck, now: Timeline) -> None:
         at, process, refused = len(world.notes), world.current, True
         assert process is not None
         if process.name not in completing:
-            run(check, now)
+            check(conflicts, now)
             return
         try:
-            run(check, now)
+            check(conflicts, now)
             refused = False
         finally:
-            seen, listed = ({each.requested for each in timeline.commits} for timeline in (check.seen, now))
-            groups = check.written.touched_groups
-            about = at, process.name, check.own.requested
+            seen, listed = ({each.requested for each in timeline.commits} for timeline in (conflicts.seen, now))
+            groups = conflicts.written.touched_groups
+            about = at, process.name, conflicts.own.requested
             checks.append(Checked(*about, frozenset(seen), frozenset(listed), frozenset(groups), refused))
 
-    with patch.object(ConflictCheck, "run", noted), patch.object(TimelineStore, "complete", completed):
+    with patch.object(ConflictCheck, "check", noted), patch.object(TimelineStore, "complete", completed):
         yield
 
 
