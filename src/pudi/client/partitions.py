@@ -14,7 +14,7 @@ from pudi.config.arguments import names_given
 from pudi.context import Storage
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError, TableExistsError
 from pudi.expr import Expr, bind_where, columns, evaluate
-from pudi.filegroup import FileSlice, StorageListing
+from pudi.filegroup import FileSlice, StorageListing, slices_by_partition
 from pudi.filegroup.listing import check_partition_apart
 from pudi.format import (
     INIT_INSTANT,
@@ -181,10 +181,8 @@ def groups_by_partition(slices: Sequence[FileSlice], partitions: Iterable[str] =
         slices: the slices.
         partitions: partition paths that are named with or without file groups, as Hudi does.
     """
-    by_partition: dict[str, list[str]] = {partition: [] for partition in partitions}
-    for file_slice in slices:
-        by_partition.setdefault(file_slice.partition, []).append(file_slice.file_id)
-    return {partition: tuple(ids) for partition, ids in sorted(by_partition.items())}
+    by_partition = {**{partition: [] for partition in partitions}, **slices_by_partition(slices)}
+    return {partition: tuple(each.file_id for each in found) for partition, found in sorted(by_partition.items())}
 
 
 def delete_request() -> tuple[bytes, CommitMetadata]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from pudi.catalogs.catalog import SyncResult
@@ -19,10 +19,9 @@ CLEAN_UP, METADATA_TABLE = "clean-up", "metadata table"
 """Names in `CommitResult.failed_services` of work that may fail beside a commit."""
 
 
-@contextmanager
 def after_commit(
     service: str, table: str, failed: dict[str, str] | None = None, *, retried: bool = True
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Do something after a commit. If it fails, log the error with its traceback, and go on.
 
     The next commit or the next writer's repair does what was left undone.
@@ -34,8 +33,7 @@ def after_commit(
         retried: whether a later commit tries again.
     """
     again = ", and will be tried again" if retried else ""
-    with _noting(f"the commit stands, but the {service} after it failed{again}", service, table, failed):
-        yield
+    return _noting(f"the commit stands, but the {service} after it failed{again}", service, table, failed)
 
 
 @contextmanager
@@ -167,18 +165,14 @@ class ActionReport:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         _log.info("table %s: %s: %s took %.2f s", self.table, self.action, name, seconds)
 
-    @contextmanager
-    def before_commit(self, service: str) -> Iterator[None]:
+    def before_commit(self, service: str) -> AbstractContextManager[None]:
         """Do something before the commit. If it fails, note and log the error, and go on; a later commit retries."""
         what = f"the {service} before a commit failed, and will be tried again"
-        with _noting(what, service, self.table, self.failed):
-            yield
+        return _noting(what, service, self.table, self.failed)
 
-    @contextmanager
-    def after_commit(self, service: str, *, retried: bool = True) -> Iterator[None]:
+    def after_commit(self, service: str, *, retried: bool = True) -> AbstractContextManager[None]:
         """Do something after the commit; note its failure, and go on: see `after_commit`."""
-        with after_commit(service, self.table, self.failed, retried=retried):
-            yield
+        return after_commit(service, self.table, self.failed, retried=retried)
 
     def result(self, done: Instant, written: CommitMetadata, deleted: int = 0) -> CommitResult:
         """Return the result of the completed action, and log it.

@@ -40,7 +40,7 @@ from pudi.filegroup.pending_plans import (
     compaction_plan,
 )
 from pudi.filegroup.slice_history import FileGroup, SliceFiles
-from pudi.filegroup.slices import BaseFile, FileSlice, LogFile
+from pudi.filegroup.slices import BaseFile, FileSlice, LogFile, slices_by_partition
 from pudi.filegroup.view import FileSystemView, Replacements, ViewOptions
 
 __all__ = [
@@ -90,6 +90,7 @@ __all__ = [
     "read_blocks",
     "read_content",
     "read_log_blocks",
+    "slices_by_partition",
     "stated_base_sizes",
     "stated_sizes",
     "unmarked_files",

@@ -202,3 +202,11 @@ class FileSlice:
                 f"{self.group.text} has log files, which this operation doesn't support", path=self.path
             )
         return self.base
+
+
+def slices_by_partition(slices: Iterable[FileSlice]) -> dict[str, list[FileSlice]]:
+    """Return file slices by partition path, partitions and slices in the order given."""
+    found: dict[str, list[FileSlice]] = {}
+    for each in slices:
+        found.setdefault(each.partition, []).append(each)
+    return found

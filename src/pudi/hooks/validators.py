@@ -111,18 +111,13 @@ class Validation:
             if instant.requested in known:
                 continue
             written = self.meta.store.read_commit_metadata(instant)
-            if written.operation_type not in {*_UNCHECKED, "CLUSTER"} and self.partitions & touched(written):
+            if written.operation_type not in {*_UNCHECKED, "CLUSTER"} and self.partitions & written.partitions:
                 raise ValidatedStateChangedError(
                     "another commit changed partitions of this write while it was validated; nothing of it is visible: "
                     "write again",
                     table=self.meta.storage.root,
                     instant=instant.requested,
                 )
-
-
-def touched(written: CommitMetadata) -> frozenset[str]:
-    """Return the partitions that a commit writes to, or where it replaces file groups."""
-    return frozenset(written.partitions)
 
 
 def validate(
@@ -146,7 +141,7 @@ def validate(
     options = ValidatorOptions.of(meta.options)
     if not options.names or meta.is_metadata or written.operation_type in _UNCHECKED:
         return None
-    seen, partitions = TableSnapshot.load(meta), touched(written)
+    seen, partitions = TableSnapshot.load(meta), frozenset(written.partitions)
     states = _states(seen, partitions, replace(instant, action=action), written, engine)
     for name in options.names:
         if name in _SQL:

@@ -10,7 +10,7 @@ from enum import Enum
 import pyarrow as pa
 
 from pudi.errors import CorruptError
-from pudi.filegroup import BaseFile, FileOptions, FileSlice
+from pudi.filegroup import BaseFile, FileOptions, FileSlice, slices_by_partition
 from pudi.filegroup.markers import EarlyDetection
 from pudi.format import CommitMetadata, FileGroupId, IOType
 from pudi.merge import DELETED, MergeRule
@@ -333,10 +333,7 @@ def place(
         files do, since their keys would not be found in them.
     """
     by_group = {s.group: s for s in slices}
-    by_partition: dict[str, list[FileSlice]] = {}
-    for file_slice in slices:
-        if not file_slice.logs:
-            by_partition.setdefault(file_slice.partition, []).append(file_slice)
+    by_partition = slices_by_partition(each for each in slices if not each.logs)
     inserts = {partition: count for partition, count in sorted(profile.inserts.items()) if count}
     filled = {
         partition: _fill_small_files(count, by_partition.get(partition, []), sizing, logs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pudi.config import ClusteringOptions, LayoutStrategy, PartitionFilter
 from pudi.errors import CorruptError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, slices_by_partition
 from pudi.format import Action, FileGroupId
 from pudi.format.hashing import ChildNode, NodeTag, Ring, decode_children, encode_children
 from pudi.format.plans import ClusteringGroup, ClusteringPlan, group_sizes
@@ -66,11 +66,8 @@ def plan_clustering(
         max_file_size: assumed bytes of a base file that a slice without one will get.
         is_new: which slices are taken by themselves though nothing changes but their file; None for none.
     """
-    by_partition: dict[str, list[FileSlice]] = {}
-    for each in slices:
-        small = each.base is None or each.base.size < options.small_limit
-        if small and each.group not in busy:
-            by_partition.setdefault(each.partition, []).append(each)
+    small = (each for each in slices if each.base is None or each.base.size < options.small_limit)
+    by_partition = slices_by_partition(each for each in small if each.group not in busy)
     groups: list[ClusteringGroup] = []
     for _, of_partition in sorted(by_partition.items()):
         groups += _groups(of_partition, options, max_file_size, is_new)
@@ -252,11 +249,8 @@ def plan_resizing(
         options: columns to order by, and the number of groups.
         new_prefix: makes beginnings of file ids.
     """
-    by_partition: dict[str, list[FileSlice]] = {}
-    for each in slices:
-        by_partition.setdefault(each.partition, []).append(each)
     groups: list[ClusteringGroup] = []
-    for partition, of_partition in sorted(by_partition.items()):
+    for partition, of_partition in sorted(slices_by_partition(slices).items()):
         groups += _Partition(partition, rings[partition], of_partition, resizing, new_prefix).groups(
             bool(options.columns)
         )

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 
 from pudi.config import CompactionOptions
 from pudi.errors import InvalidArgumentError
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, slices_by_partition
 from pudi.format import Action, CompactionOperation, CompactionPlan, FileGroupId, State, instant_to_millis
 from pudi.timeline import Instant, Timeline
 
@@ -47,15 +47,11 @@ def plan_compaction(
     Raises:
         InvalidArgumentError: a strategy by day, on partitions that are no dates.
     """
-    by_partition: dict[str, list[CompactionOperation]] = {}
-    for file_slice in slices:
-        if file_slice.logs and file_slice.group not in busy:
-            operation = operation_of(file_slice, max_file_size)
-            by_partition.setdefault(file_slice.partition, []).append(operation)
+    by_partition = slices_by_partition(each for each in slices if each.logs and each.group not in busy)
     partitions = list(by_partition)
     for name in options.strategies:
         partitions = _partitions(name, partitions, options, today)
-    chosen = [operation for partition in partitions for operation in by_partition[partition]]
+    chosen = [operation_of(each, max_file_size) for partition in partitions for each in by_partition[partition]]
     missing: list[str] = []
     for name in options.strategies:
         chosen, left = _choose(name, chosen, options, today)

@@ -89,10 +89,12 @@ def read_failure(storage: Storage, service: str) -> ServiceFailure | None:
         storage: the table's files.
         service: the service's name.
     """
-    try:
-        return _parse(service, storage.read(service_failure_path(service), MaxBytes.NOTE))
-    except NotFoundError:
-        return None
+    with suppress(NotFoundError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        fields = json.loads(storage.read(service_failure_path(service), MaxBytes.NOTE))
+        times, since_ms, last_ms = (int(fields[name]) for name in ("times", "since_ms", "last_ms"))
+        if times > 0 and 0 <= since_ms <= last_ms < _LATEST_MS:
+            return ServiceFailure(service, str(fields["error"]), times, since_ms, last_ms)
+    return None
 
 
 def failures(storage: Storage) -> dict[str, ServiceFailure]:
@@ -146,16 +148,6 @@ def _note(target: ServiceTarget, failure: ServiceFailure) -> None:
         _log.warning(
             "table %s: can't note that the %s failed", target.meta.storage.root, failure.service, exc_info=True
         )
-
-
-def _parse(service: str, data: bytes) -> ServiceFailure | None:
-    try:
-        fields = json.loads(data)
-        times, since_ms, last_ms = (int(fields[name]) for name in ("times", "since_ms", "last_ms"))
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        return None
-    whole = times > 0 and 0 <= since_ms <= last_ms < _LATEST_MS
-    return ServiceFailure(service, str(fields["error"]), times, since_ms, last_ms) if whole else None
 
 
 def failure_text(error: Exception) -> str:

@@ -29,7 +29,7 @@ from pudi.commit.transaction import Work, WriteTransaction, begin_report
 from pudi.concurrency import ConflictCheck
 from pudi.config import TtlOptions, TtlStrategy, check_writable
 from pudi.errors import NotFoundError
-from pudi.filegroup import FileSlice, busy_groups
+from pudi.filegroup import FileSlice, busy_groups, slices_by_partition
 from pudi.format import INIT_INSTANT, Action, decode_partition_metadata, millis_to_instant, partition_metadata_path
 from pudi.indexes.indexed_commit import IndexStaging
 from pudi.metadata_write.build import reconcile_metadata
@@ -112,9 +112,7 @@ def expired_partitions(snapshot: TableSnapshot) -> Expired:
         return Expired({}, ())
     bound = _bound(meta, options.days)
     view = snapshot.view(sizes=False)
-    by_partition: dict[str, list[FileSlice]] = {}
-    for each in view.slices_of(options.partitions) if options.partitions else view.all_slices():
-        by_partition.setdefault(each.partition, []).append(each)
+    by_partition = slices_by_partition(view.slices_of(options.partitions) if options.partitions else view.all_slices())
     if options.counts_from is TtlStrategy.CREATION:
         since = _created(meta, list(by_partition))
     else:

@@ -27,7 +27,7 @@ from pudi.client.result import CommitResult
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, columns, evaluate
-from pudi.filegroup import FileSlice
+from pudi.filegroup import FileSlice, slices_by_partition
 from pudi.format import (
     CommitMetadata,
     RequestedReplaceMetadata,
@@ -179,14 +179,11 @@ def _chosen(write: WriteAttempt, slices: Sequence[FileSlice], where: str) -> lis
     """Return the slices of partitions in which `where` is true for all records."""
     snapshot = write.snapshot
     bound = bind_to_partitions(snapshot, where, f"to delete single records, use delete(where={where!r})")
-    by_partition: dict[str, list[FileSlice]] = {}
-    for file_slice in slices:
-        by_partition.setdefault(file_slice.partition, []).append(file_slice)
     schema, wanted = with_meta_fields(snapshot.schema.columns), tuple(columns(bound))
     read = ReadPlan(write.table, schema, wanted, history=write.history, merging=merging_of(snapshot))
     reader = SliceReader(write.meta.storage, read)
     chosen = set()
-    for partition, group in by_partition.items():
+    for partition, group in slices_by_partition(slices).items():
         by_path = is_true_by_path(snapshot, bound, partition)
         if _is_true_by_records(partition, group, bound, reader) if by_path is None else by_path:
             chosen.add(partition)
