@@ -27,8 +27,8 @@ from pudi.format.avro_values import (
     Positions,
     Reader,
     Run,
-    number_at,
 )
+from pudi.format.varints import BadVarint, read_zigzag
 from pudi.schema import avro_to_arrow
 from pudi.schema.arrays import joined_arrays
 
@@ -64,7 +64,7 @@ class Optional:
 
     def step(self, data: memoryview, at: int) -> int:
         """See `Reader`."""
-        branch, at = number_at(data, at)
+        branch, at = read_zigzag(data, at)
         return self.inner.step(data, at) if branch == self.branch else at
 
 
@@ -103,7 +103,7 @@ class Union:
 
     def step(self, data: memoryview, at: int) -> int:
         """See `Reader`."""
-        branch, at = number_at(data, at)
+        branch, at = read_zigzag(data, at)
         inner = self.inner[branch] if 0 <= branch < len(self.inner) else None
         return at if inner is None else inner[1].step(data, at)
 
@@ -223,7 +223,7 @@ class List:
                     if not 0 <= count <= end - place:
                         raise BadAvro("a list has more items than its record has bytes")
                 at[row] = place
-        except IndexError:
+        except (IndexError, BadVarint):
             raise BadAvro("a record ends before its last field") from None
         return np.concatenate(owners), np.array(begin, dtype=np.int64)
 
@@ -233,9 +233,9 @@ class List:
     @staticmethod
     def _block(data: memoryview, at: int) -> tuple[int, int]:
         """The count of the block at a place, and where its first item begins."""
-        count, at = number_at(data, at)
+        count, at = read_zigzag(data, at)
         if count < 0:  # followed by the block's bytes
-            count, at = -count, number_at(data, at)[1]
+            count, at = -count, read_zigzag(data, at)[1]
         return count, at
 
     def step(self, data: memoryview, at: int) -> int:

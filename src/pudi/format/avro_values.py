@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.format.varints import read_zigzag
+
 _PADDING = 12
 """Padding behind the records, so that a number can be read before its length is known."""
 
@@ -90,23 +92,9 @@ def varints(records: Records, at: Positions) -> tuple[np.ndarray, np.ndarray | i
     return ((word >> np.uint64(1)) ^ (np.uint64(0) - (word & np.uint64(1)))).view(np.int64), lengths, fits
 
 
-def number_at(data: memoryview, at: int) -> tuple[int, int]:
-    """The zigzag number at one place, and where it ends."""
-    value, shift = 0, 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise BadAvro("a number has more than 64 bits")
-
-
 def sized_at(data: memoryview, at: int) -> int:
     """Return the end position of the text or bytes value that starts at a position."""
-    length, at = number_at(data, at)
+    length, at = read_zigzag(data, at)
     if length < 0:
         raise BadAvro("a text or a list is longer than its record")
     return at + length
@@ -241,7 +229,7 @@ class Number:
 
     def step(self, data: memoryview, at: int) -> int:
         """See `Reader`."""
-        return number_at(data, at)[1]
+        return read_zigzag(data, at)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,4 +326,4 @@ class Enum:
 
     def step(self, data: memoryview, at: int) -> int:
         """See `Reader`."""
-        return number_at(data, at)[1]
+        return read_zigzag(data, at)[1]

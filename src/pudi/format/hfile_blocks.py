@@ -21,6 +21,7 @@ import numpy as np
 
 from pudi.errors import CorruptError, NotSupportedError
 from pudi.format.avro_values import Positions, Records
+from pudi.format.varints import BadVarint, encode_bytes, encode_number, encode_varint, read_delimited, read_fields
 
 DATA, META = b"DATABLK*", b"METABLKc"
 ROOT_INDEX, LEAF_INDEX, INNER_INDEX = b"IDXROOT2", b"IDXLEAF2", b"IDXINTE2"
@@ -268,20 +269,22 @@ def decode_info(content: bytes, offset: int, source: Source) -> dict[str, bytes]
     if not content.startswith(_INFO_MAGIC):
         raise source.corrupt("its file info has another format than Hudi's", offset)
     pairs: dict[str, bytes] = {}
-    for _, pair in _fields(_delimited(content[len(_INFO_MAGIC) :], offset, source), offset, source):
-        if isinstance(pair, bytes):
-            parts = dict(_fields(pair, offset, source))
-            name, value = parts.get(1, b""), parts.get(2, b"")
-            if isinstance(name, bytes) and isinstance(value, bytes):
-                pairs[name.decode("utf-8", "replace")] = value
+    try:
+        found = [dict(read_fields(e)) for _, e in read_delimited(content[len(_INFO_MAGIC) :]) if isinstance(e, bytes)]
+    except BadVarint as error:
+        raise source.corrupt(f"its file info can't be decoded: {error}", offset) from error
+    for parts in found:
+        name, value = parts.get(1, b""), parts.get(2, b"")
+        if isinstance(name, bytes) and isinstance(value, bytes):
+            pairs[name.decode("utf-8", "replace")] = value
     return pairs
 
 
 def encode_info(pairs: Mapping[str, bytes]) -> bytes:
     """The content of a file info block."""
-    entries = [_text(1, name.encode()) + _text(2, value) for name, value in pairs.items()]
-    body = b"".join(_text(1, entry) for entry in entries)
-    return _INFO_MAGIC + _number(len(body)) + body
+    entries = [encode_bytes(1, name.encode()) + encode_bytes(2, value) for name, value in pairs.items()]
+    body = b"".join(encode_bytes(1, entry) for entry in entries)
+    return _INFO_MAGIC + encode_varint(len(body)) + body
 
 
 def decode_trailer(data: bytes, size: int, source: Source) -> Trailer:
@@ -297,7 +300,10 @@ def decode_trailer(data: bytes, size: int, source: Source) -> Trailer:
     if data[-3:] != VERSION[-3:]:
         version = int.from_bytes(data[-3:], "big")
         raise NotSupportedError(f"HFiles of version {version}: pudi reads 3", path=source.path, offset=offset)
-    found = dict(_fields(_delimited(data[len(TRAILER) :], offset, source), offset, source))
+    try:
+        found = dict(read_delimited(data[len(TRAILER) :]))
+    except BadVarint as error:
+        raise source.corrupt(f"its trailer can't be decoded: {error}", offset) from error
     numbers = {key: value for key, value in found.items() if isinstance(value, int)}
     codec = numbers.get(12, 2)
     if codec not in CODECS:
@@ -324,64 +330,10 @@ def encode_trailer(trailer: Trailer) -> bytes:
         9: trailer.first_data,
         10: trailer.last_data,
     }
-    fields = [_number(key << 3) + _number(number & ((1 << 64) - 1)) for key, number in numbers.items()]
-    body = b"".join([*fields, _text(11, COMPARATOR), _number(12 << 3) + _number(trailer.codec)])
-    head = TRAILER + _number(len(body)) + body
+    fields = [encode_number(key, number & ((1 << 64) - 1)) for key, number in numbers.items()]
+    body = b"".join([*fields, encode_bytes(11, COMPARATOR), encode_number(12, trailer.codec)])
+    head = TRAILER + encode_varint(len(body)) + body
     return head + bytes(TRAILER_SIZE - len(head) - len(VERSION)) + VERSION
-
-
-def _text(field: int, value: bytes) -> bytes:
-    return _number(field << 3 | 2) + _number(len(value)) + value
-
-
-def _number(number: int) -> bytes:
-    """A protobuf varint."""
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def _delimited(data: bytes, offset: int, source: Source) -> bytes:
-    """A protobuf message behind its own length."""
-    length, at = _varint(data, 0, offset, source)
-    if length > len(data) - at:
-        raise source.corrupt("a message is longer than its place", offset)
-    return data[at : at + length]
-
-
-def _fields(message: bytes, offset: int, source: Source) -> list[tuple[int, int | bytes]]:
-    """The fields of a protobuf message with their numbers."""
-    found: list[tuple[int, int | bytes]] = []
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at, offset, source)
-        wire = tag & 7
-        value: int | bytes
-        if wire == 0:
-            value, at = _varint(message, at, offset, source)
-        elif wire in {1, 2, 5}:
-            size = 8 if wire == 1 else 4
-            if wire == 2:
-                size, at = _varint(message, at, offset, source)
-            if size > len(message) - at:
-                raise source.corrupt("a message ends within a field", offset)
-            value = message[at : at + size]
-            at += size
-        else:
-            raise source.corrupt("a message has a field of an unknown kind", offset)
-        found.append((tag >> 3, value))
-    return found
-
-
-def _varint(data: bytes, at: int, offset: int, source: Source) -> tuple[int, int]:
-    number = 0
-    for place, byte in enumerate(data[at : at + 10]):
-        number |= (byte & 127) << (7 * place)
-        if byte < 128:
-            return number & ((1 << 64) - 1), at + place + 1
-    raise source.corrupt("a message ends within a number", offset)
 
 
 FAMILY = b"\0\x7f\xff\xff\xff\xff\xff\xff\xff\x04"

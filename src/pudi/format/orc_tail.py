@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from pudi.errors import CorruptError
+from pudi.format.varints import BadVarint, encode_bytes, encode_number, read_fields, read_varint, without_field
 
 _LONGEST_LITERAL_RUN = 4
 """The state of an LZO stream after four literals or more; below that, it's their number."""
@@ -139,8 +141,6 @@ MOST_TAIL = 256 << 20
 _MAGIC = b"ORC"
 _MOST_POSTSCRIPT = 255
 _NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD = range(6)
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MOST_VARINT = 10
 _CHUNK_HEADER = 3
 # fields of the messages
 _FOOTER_LENGTH, _COMPRESSION, _BLOCK_SIZE, _METADATA_LENGTH = 1, 2, 3, 5
@@ -195,6 +195,16 @@ class OrcTail:
     map_keys: frozenset[int]
 
 
+@contextmanager
+def _decoding() -> Iterator[None]:
+    """Report messages that can't be decoded as a damaged file."""
+    try:
+        yield
+    except BadVarint as error:
+        raise CorruptError(f"an ORC footer that is cut off, or is none: {error}") from error
+
+
+@_decoding()
 def tail_bytes(last: bytes) -> int:
     """The bytes of footer, postscript and its length, by the file's last bytes (at least 256, or all).
 
@@ -202,12 +212,13 @@ def tail_bytes(last: bytes) -> int:
         CorruptError: they aren't the end of an ORC file.
     """
     postscript = _postscript(last)
-    length = _number(dict(_fields(postscript)), _FOOTER_LENGTH)
+    length = _number(dict(read_fields(postscript)), _FOOTER_LENGTH)
     if length > MOST_TAIL:
         raise CorruptError(f"an ORC footer of {length} bytes")
     return length + len(postscript) + 1
 
 
+@_decoding()
 def decode_tail(content: bytes, size: int) -> OrcTail:
     """Decode the end of a file.
 
@@ -219,7 +230,7 @@ def decode_tail(content: bytes, size: int) -> OrcTail:
         CorruptError: it's damaged.
     """
     postscript = _postscript(content)
-    said = dict(_fields(postscript))
+    said = dict(read_fields(postscript))
     length, kind = _number(said, _FOOTER_LENGTH), _number(said, _COMPRESSION)
     block_size = _number(said, _BLOCK_SIZE) or (256 << 10)
     end = len(content) - len(postscript) - 1
@@ -228,7 +239,7 @@ def decode_tail(content: bytes, size: int) -> OrcTail:
     footer = _decompressed(content[end - length : end], kind, block_size)
     stripes, notes = [_stripe(value, size) for value in _messages(footer, _STRIPES)], {}
     for value in _messages(footer, _NOTES):
-        note = dict(_fields(value))
+        note = dict(read_fields(value))
         name, text = note.get(1, b""), note.get(2, b"")
         if not isinstance(name, bytes) or not isinstance(text, bytes):
             raise CorruptError("an ORC footer with a note that is none")
@@ -240,12 +251,13 @@ def decode_tail(content: bytes, size: int) -> OrcTail:
 
 def _map_key(kind: bytes) -> Iterator[int]:
     """Yield the number of a map's key column, which comes before that of its values; nothing of other types."""
-    fields = list(_fields(kind))
+    fields = read_fields(kind)
     if (_TYPE_KIND, _MAP) in fields:
         parts = next((value for field, value in fields if field == _TYPE_PARTS), None)
-        yield parts if isinstance(parts, int) else _varint(parts or b"", 0)[0]
+        yield parts if isinstance(parts, int) else read_varint(parts or b"")[0]
 
 
+@_decoding()
 def has_null_keys(content: bytes, tail: OrcTail) -> bool:
     """Return whether a stripe says that keys of maps may be null, at which Arrow's reader ends the process.
 
@@ -257,12 +269,13 @@ def has_null_keys(content: bytes, tail: OrcTail) -> bool:
         CorruptError: it's damaged.
     """
     for stream in _messages(_decompressed(content, tail.kind, tail.block_size), _STREAMS):
-        said = dict(_fields(stream))
+        said = dict(read_fields(stream))
         if _number(said, _STREAM_KIND) == _PRESENT and _number(said, _STREAM_COLUMN) in tail.map_keys:
             return True
     return False
 
 
+@_decoding()
 def zone_of_stripe(content: bytes, tail: OrcTail) -> str:
     """The time zone of a stripe's writer; empty where it says none.
 
@@ -273,7 +286,7 @@ def zone_of_stripe(content: bytes, tail: OrcTail) -> str:
     Raises:
         CorruptError: it's damaged.
     """
-    found = dict(_fields(_decompressed(content, tail.kind, tail.block_size))).get(_ZONE, b"")
+    found = dict(read_fields(_decompressed(content, tail.kind, tail.block_size))).get(_ZONE, b"")
     if not isinstance(found, bytes):
         raise CorruptError("an ORC stripe whose time zone is none")
     return found.decode("utf-8", "replace")
@@ -288,10 +301,13 @@ def with_notes(content: pa.Buffer, notes: Mapping[str, bytes]) -> list[pa.Buffer
     """
     last = bytes(content[max(0, content.size - _MOST_POSTSCRIPT - 1) :])
     tail = decode_tail(bytes(content[content.size - tail_bytes(last) :]), content.size)
-    added = b"".join(_message(_NOTES, _message(1, name.encode()) + _message(2, value)) for name, value in notes.items())
+    added = b"".join(
+        encode_bytes(_NOTES, encode_bytes(1, name.encode()) + encode_bytes(2, value)) for name, value in notes.items()
+    )
     return [content.slice(0, tail.footer_start), *_ending(tail, tail.footer + added)]
 
 
+@_decoding()
 def in_zone_gmt(content: bytes, tail: OrcTail) -> bytes:
     """A whole file whose stripes say that their writer's time zone is GMT, with values as they are stored.
 
@@ -306,31 +322,31 @@ def in_zone_gmt(content: bytes, tail: OrcTail) -> bytes:
     for stripe, message in zip(tail.stripes, messages, strict=True):
         end = stripe.start + stripe.body
         decoded = _decompressed(content[end : end + stripe.footer], tail.kind, tail.block_size)
-        footer = _chunks(_without(decoded, _ZONE) + _message(_ZONE, b"GMT"), tail)
+        footer = _chunks(without_field(decoded, _ZONE) + encode_bytes(_ZONE, b"GMT"), tail)
         pieces += [content[stripe.start : end], footer]
-        moved.append(_message(_STRIPES, _moved(message, at, len(footer))))
+        moved.append(encode_bytes(_STRIPES, _moved(message, at, len(footer))))
         at += stripe.body + len(footer)
     # the metadata section, which has statistics of stripes, stays out
-    return b"".join([*pieces, *_ending(tail, b"".join(moved) + _without(tail.footer, _STRIPES), metadata=False)])
+    return b"".join([*pieces, *_ending(tail, b"".join(moved) + without_field(tail.footer, _STRIPES), metadata=False)])
 
 
 def _moved(stripe: bytes, start: int, footer: int) -> bytes:
-    kept = _without(_without(stripe, _STRIPE_OFFSET), _STRIPE_FOOTER)
-    return _integer(_STRIPE_OFFSET, start) + kept + _integer(_STRIPE_FOOTER, footer)
+    kept = without_field(without_field(stripe, _STRIPE_OFFSET), _STRIPE_FOOTER)
+    return encode_number(_STRIPE_OFFSET, start) + kept + encode_number(_STRIPE_FOOTER, footer)
 
 
 def _ending(tail: OrcTail, footer: bytes, *, metadata: bool = True) -> list[bytes]:
     """Footer, postscript and its length for a changed footer."""
     stored = _chunks(footer, tail)
-    kept, said = _without(tail.postscript, _FOOTER_LENGTH), _integer(_FOOTER_LENGTH, len(stored))
+    kept, said = without_field(tail.postscript, _FOOTER_LENGTH), encode_number(_FOOTER_LENGTH, len(stored))
     if not metadata:
-        kept, said = _without(kept, _METADATA_LENGTH), said + _integer(_METADATA_LENGTH, 0)
+        kept, said = without_field(kept, _METADATA_LENGTH), said + encode_number(_METADATA_LENGTH, 0)
     postscript = said + kept  # whose last bytes are the file's magic
     return [stored, postscript, bytes([len(postscript)])]
 
 
 def _stripe(message: bytes, size: int) -> OrcStripe:
-    said = dict(_fields(message))
+    said = dict(read_fields(message))
     start, index, data, footer, rows = (
         _number(said, field) for field in (_STRIPE_OFFSET, _STRIPE_INDEX, _STRIPE_DATA, _STRIPE_FOOTER, _STRIPE_ROWS)
     )
@@ -347,44 +363,12 @@ def _postscript(content: bytes) -> bytes:
     return found
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield number and value of each field of a protobuf message."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        field, wire = tag >> 3, tag & 7
-        value: int | bytes
-        if wire == _VARINT:
-            value, at = _varint(message, at)
-        else:
-            length = {_FIXED64: 8, _FIXED32: 4}.get(wire, -1)
-            if wire == _BYTES:
-                length, at = _varint(message, at)
-            if length < 0 or at + length > len(message):
-                raise CorruptError("an ORC footer that is cut off, or is none")
-            value, at = message[at : at + length], at + length
-        yield field, value
-
-
 def _messages(message: bytes, field: int) -> list[bytes]:
     """Return the messages that a field holds."""
-    found = [value for number, value in _fields(message) if number == field]
+    found = [value for number, value in read_fields(message) if number == field]
     if not all(isinstance(value, bytes) for value in found):
         raise CorruptError("an ORC footer with a number for a message")
     return [bytes(value) for value in found]
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(_MOST_VARINT):
-        if at >= len(message):
-            break
-        byte = message[at]
-        at += 1
-        value |= (byte & 0x7F) << (7 * shift)
-        if byte < 0x80:
-            return value, at
-    raise CorruptError("an ORC footer that is cut off, or is none")
 
 
 def _number(said: Mapping[int, int | bytes], field: int) -> int:
@@ -392,42 +376,6 @@ def _number(said: Mapping[int, int | bytes], field: int) -> int:
     if not isinstance(value, int):
         raise CorruptError("an ORC footer with a text for a number")
     return value
-
-
-def _without(message: bytes, field: int) -> bytes:
-    """The message without a field, all others as they are."""
-    kept, at = [], 0
-    while at < len(message):
-        start = at
-        tag, at = _varint(message, at)
-        wire = tag & 7
-        if wire == _VARINT:
-            _, at = _varint(message, at)
-        elif wire == _BYTES:
-            length, at = _varint(message, at)
-            at += length
-        else:
-            at += {_FIXED64: 8, _FIXED32: 4}.get(wire, len(message))
-        if tag >> 3 != field:
-            kept.append(message[start:at])
-    return b"".join(kept)
-
-
-def _integer(field: int, value: int) -> bytes:
-    return _encoded(field << 3 | _VARINT) + _encoded(value)
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return _encoded(field << 3 | _BYTES) + _encoded(len(content)) + content
-
-
-def _encoded(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _chunks(content: bytes, tail: OrcTail) -> bytes:
@@ -477,7 +425,7 @@ def _chunk(part: bytes, kind: int, block_size: int) -> bytes:
 
 def _by_arrow(part: bytes, kind: int, most: int) -> bytes:
     if kind == _SNAPPY:  # says first how long it is
-        size, _ = _varint(part, 0)
+        size, _ = read_varint(part)
         if size > most:
             raise CorruptError("an ORC footer with a chunk that is larger than its file says")
         return bytes(pa.decompress(part, size, "snappy", asbytes=True))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from pudi.errors import CorruptError
+from pudi.format.varints import BadVarint, encode_varint, encode_zigzag, read_varint, read_zigzag
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -80,6 +81,8 @@ def decode_struct(data: bytes, start: int = 0) -> tuple[Struct, int]:
         return _struct(data, start, 0)
     except IndexError:
         raise CorruptError(f"a Thrift struct is cut off after {len(data)} bytes", offset=start) from None
+    except BadVarint as error:
+        raise CorruptError(f"a Thrift struct can't be decoded: {error}", offset=start) from error
 
 
 def encode_struct(struct: Struct) -> bytes:
@@ -103,14 +106,14 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
         if head >> 4:
             number += head >> 4
         else:
-            number, at = _integer(data, at)
+            number, at = read_zigzag(data, at)
         if kind in (I32, I64, I16):
             byte = data[at]
             if byte < 128:  # most numbers are small
                 value: Any = (byte >> 1) ^ -(byte & 1)
                 at += 1
             else:
-                value, at = _integer(data, at)
+                value, at = read_zigzag(data, at)
         elif kind in (TRUE, FALSE):
             value = kind == TRUE
         else:
@@ -123,7 +126,7 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     """Decode a value; of a struct's field any but a boolean, whose type is its value."""
     if kind in (I16, I32, I64):
-        return _integer(data, at)
+        return read_zigzag(data, at)
     if kind == BINARY:
         length, at = _size(data, at, 1)
         return data[at : at + length], at + length
@@ -175,7 +178,7 @@ def _pairs(data: bytes, at: int, depth: int) -> tuple[Pairs, int]:
 
 def _size(data: bytes, at: int, each: int) -> tuple[int, int]:
     """Decode the number of following items, each of at least some bytes."""
-    count, at = _number(data, at)
+    count, at = read_varint(data, at)
     _check_room(data, at, count * each)
     return count, at
 
@@ -183,27 +186,6 @@ def _size(data: bytes, at: int, each: int) -> tuple[int, int]:
 def _check_room(data: bytes, at: int, length: int) -> None:
     if length > len(data) - at:
         raise CorruptError(f"a Thrift value has {length} bytes or more, and {len(data) - at} are left", offset=at)
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Decode an unsigned number, seven bits per byte."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            if value >> 64:
-                raise CorruptError("a Thrift number has more than 64 bits", offset=at)
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise CorruptError("a Thrift number has more than ten bytes", offset=at)
-
-
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _number(data, at)
-    return (value >> 1) ^ -(value & 1), at
 
 
 def _put_struct(out: bytearray, struct: Struct) -> None:
@@ -214,7 +196,7 @@ def _put_struct(out: bytearray, struct: Struct) -> None:
             out.append((number - last) << 4 | said)
         else:
             out.append(said)
-            _put_integer(out, number)
+            out += encode_zigzag(number)
         last = number
         if kind not in (TRUE, FALSE):
             _put_value(out, kind, value)
@@ -223,9 +205,9 @@ def _put_struct(out: bytearray, struct: Struct) -> None:
 
 def _put_value(out: bytearray, kind: int, value: Any) -> None:
     if kind in (I16, I32, I64):
-        _put_integer(out, value)
+        out += encode_zigzag(value)
     elif kind == BINARY:
-        _put_number(out, len(value))
+        out += encode_varint(len(value))
         out += value
     elif kind == STRUCT:
         _put_struct(out, value)
@@ -233,11 +215,11 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         count = len(value.values)
         out.append(min(count, 15) << 4 | value.kind)
         if count > 14:
-            _put_number(out, count)
+            out += encode_varint(count)
         for each in value.values:
             _put_value(out, value.kind, each)
     elif kind == MAP:
-        _put_number(out, len(value.values))
+        out += encode_varint(len(value.values))
         if value.values:
             out.append(value.kinds[0] << 4 | value.kinds[1])
         for key, each in value.values:
@@ -247,14 +229,3 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         out.append(TRUE if value else FALSE)
     else:
         out += value
-
-
-def _put_number(out: bytearray, value: int) -> None:
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-
-
-def _put_integer(out: bytearray, value: int) -> None:
-    _put_number(out, (value << 1) ^ (value >> 63))

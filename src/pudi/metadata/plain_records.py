@@ -23,6 +23,7 @@ from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema
 from pudi.format.log_deletes import decode_deletes
+from pudi.format.varints import BadVarint, encode_zigzag, read_zigzag
 from pudi.metadata.decode import MOST_KEPT, decode_entries, undecodable
 from pudi.metadata.record_schema import RECORD_AVRO, RecordType, columns_of
 from pudi.metadata.stat_records import STATS
@@ -171,11 +172,11 @@ def file_list_record(kind: RecordType, files: Mapping[str, int | None]) -> bytes
         kind: the type of the record.
         files: sizes in bytes by file name, None for a deleted file; or partitions.
     """
-    parts = [_HEAD, _long(kind), _SOME]
+    parts = [_HEAD, encode_zigzag(kind), _SOME]
     if files:
-        parts.append(_long(len(files)))
+        parts.append(encode_zigzag(len(files)))
         for name, size in files.items():
-            parts += [_text(name), _long(size or 0), _TRUE if size is None else _FALSE]
+            parts += [_text(name), encode_zigzag(size or 0), _TRUE if size is None else _FALSE]
     parts.append(b"\0" + _NULL * 4)  # the end of the map, and the other kinds of content
     return b"".join(parts)
 
@@ -184,27 +185,27 @@ def file_list_of(record: bytes) -> dict[str, int | None]:
     """Decode a record of the partition `files`: sizes in bytes by file name, None for a deleted file.
 
     Raises:
-        BadAvro: it isn't one of the schema `RECORD_AVRO`.
+        BadAvro, BadVarint: it isn't one of the schema `RECORD_AVRO`.
     """
     at = 0
     for _ in META_FIELDS:
-        branch, at = _read_long(record, at)
+        branch, at = read_zigzag(record, at)
         if branch:
             _, at = _read_text(record, at)
     _, at = _read_text(record, at)
-    _, at = _read_long(record, at)
-    branch, at = _read_long(record, at)
+    _, at = read_zigzag(record, at)
+    branch, at = read_zigzag(record, at)
     files: dict[str, int | None] = {}
     while branch:
-        count, at = _read_long(record, at)
+        count, at = read_zigzag(record, at)
         if count < 0:  # followed by the block's size
-            _, at = _read_long(record, at)
+            _, at = read_zigzag(record, at)
         if not count:
             break
         for _ in range(abs(count)):
             name, at = _read_text(record, at)
-            size, at = _read_long(record, at)
-            deleted, at = _read_long(record, at)
+            size, at = read_zigzag(record, at)
+            deleted, at = read_zigzag(record, at)
             files[name] = None if deleted else size
     return files
 
@@ -217,10 +218,10 @@ def stats_tombstone(file: str, column: str, version: int) -> bytes:
         column: the column's name.
         version: version of the index's values, see `StatsSpec`.
     """
-    unknown = (_SOME + _long(-1)) * 4
-    kind = _NULL if version == 1 else _SOME + _long(ValueType.NULL) + _NULL
+    unknown = (_SOME + encode_zigzag(-1)) * 4
+    kind = _NULL if version == 1 else _SOME + encode_zigzag(ValueType.NULL) + _NULL
     stats = _SOME + _text(file) + _SOME + _text(column) + _NULL * 2 + unknown + _TRUE + _FALSE + kind
-    return _HEAD + _long(RecordType.COLUMN_STATS) + _NULL * 2 + _SOME + stats + _NULL * 2
+    return _HEAD + encode_zigzag(RecordType.COLUMN_STATS) + _NULL * 2 + _SOME + stats + _NULL * 2
 
 
 def stats_record(stat: Stat, kind: RecordType) -> bytes:
@@ -230,12 +231,12 @@ def stats_record(stat: Stat, kind: RecordType) -> bytes:
         stat: the statistics.
         kind: the type of the record.
     """
-    parts = [_HEAD, _long(kind), _NULL * 2, _SOME, _SOME, _text(stat.file), _SOME, _text(stat.column)]
+    parts = [_HEAD, encode_zigzag(kind), _NULL * 2, _SOME, _SOME, _text(stat.file), _SOME, _text(stat.column)]
     parts += [_value(stat.min, stat.type), _value(stat.max, stat.type)]
     for number in (stat.value_count, stat.null_count, stat.total_size, stat.total_uncompressed_size):
-        parts += [_SOME, _long(number)]
+        parts += [_SOME, encode_zigzag(number)]
     parts += [_TRUE if stat.deleted else _FALSE, _TRUE if stat.tight else _FALSE]
-    parts += [_SOME, _long(stat.type), _NULL if stat.info is None else _SOME + _text(stat.info), _NULL * 2]
+    parts += [_SOME, encode_zigzag(stat.type), _NULL if stat.info is None else _SOME + _text(stat.info), _NULL * 2]
     return b"".join(parts)
 
 
@@ -244,9 +245,9 @@ def _value(stored: bytes | None, kind: int) -> bytes:
     if stored is None or kind in (ValueType.V1, ValueType.NULL):
         return _NULL
     if kind in (ValueType.STRING, ValueType.UUID):
-        return _STRING_BRANCH + _long(len(stored)) + stored
+        return _STRING_BRANCH + encode_zigzag(len(stored)) + stored
     if kind in _BINARY:
-        return _BYTES_BRANCH + _long(len(stored)) + stored
+        return _BYTES_BRANCH + encode_zigzag(len(stored)) + stored
     if kind == ValueType.DOUBLE:
         return _DOUBLE_BRANCH + stored
     if kind == ValueType.FLOAT:
@@ -254,38 +255,16 @@ def _value(stored: bytes | None, kind: int) -> bytes:
     number = int.from_bytes(stored, "little", signed=True)
     if kind == ValueType.BOOLEAN:
         return _BOOLEAN_BRANCH + (_TRUE if number else _FALSE)
-    return (_INT_BRANCH if kind in _INTS else _LONG_BRANCH) + _long(number)
-
-
-def _long(number: int) -> bytes:
-    word = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while word > 0x7F:
-        out.append(word & 0x7F | 0x80)
-        word >>= 7
-    out.append(word)
-    return bytes(out)
+    return (_INT_BRANCH if kind in _INTS else _LONG_BRANCH) + encode_zigzag(number)
 
 
 def _text(text: str) -> bytes:
     data = text.encode()
-    return _long(len(data)) + data
-
-
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    word, shift = 0, 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise BadAvro("a number has no end")
-        byte = data[at]
-        word |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return (word >> 1) ^ -(word & 1), at
+    return encode_zigzag(len(data)) + data
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
-    size, at = _read_long(data, at)
+    size, at = read_zigzag(data, at)
     if size < 0 or at + size > len(data):
         raise BadAvro(f"a text has {size} bytes, which the record hasn't")
     try:
@@ -378,7 +357,7 @@ def _file_lists(content: bytes, schema: str | None, path: str) -> FileLists:
             with naming(path):
                 pairs = zip(entries["key"].to_pylist(), entries["value"].to_pylist(), strict=True)
                 found = {key.decode(): file_list_of(value) for key, value in pairs}
-        except (BadAvro, UnicodeDecodeError) as error:
+        except (BadAvro, BadVarint, UnicodeDecodeError) as error:
             raise undecodable(error, path) from error
     else:
         rows = decode_entries(entries, schema_json, columns_of("files"), path=path) if entries.num_rows else None
