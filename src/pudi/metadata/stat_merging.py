@@ -42,6 +42,16 @@ class Ranges:
     null_count: pa.Array
     value_count: pa.Array
 
+    def take(self, places: pa.Array) -> Ranges:
+        """Return the bounds at some places; unknown where a place is null."""
+        there = np.asarray(places.is_valid())
+        known, free = (np.zeros(len(places), dtype=bool) for _ in range(2))
+        known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (self.known, self.nan_free))
+        least, greatest, nulls, values = (
+            each.take(places) for each in (self.least, self.greatest, self.null_count, self.value_count)
+        )
+        return Ranges(least, greatest, known, free, nulls, values)
+
 
 def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     """Convert the bounds of one column to its current type in the table.

@@ -269,18 +269,7 @@ def ranges_by_key(records: pa.Table, keys: pa.Array, kind: pa.DataType) -> Range
     """
     found = records.filter(pc.is_in(records["key"], value_set=keys)).select(["key", "ColumnStatsMetadata"])
     found = found.filter(found["ColumnStatsMetadata"].is_valid())
-    return _at(ranges_of(stats_of_records(found), kind), pc.index_in(keys, value_set=one_array(found["key"])))
-
-
-def _at(found: Ranges, places: pa.Array) -> Ranges:
-    """Return the bounds at some places; unknown where a place is null."""
-    there = np.asarray(places.is_valid())
-    known, free = (np.zeros(len(places), dtype=bool) for _ in range(2))
-    known[there], free[there] = (each[np.asarray(places.drop_null())] for each in (found.known, found.nan_free))
-    least, greatest, nulls, values = (
-        each.take(places) for each in (found.least, found.greatest, found.null_count, found.value_count)
-    )
-    return Ranges(least, greatest, known, free, nulls, values)
+    return ranges_of(stats_of_records(found), kind).take(pc.index_in(keys, value_set=one_array(found["key"])))
 
 
 def slice_ranges(stats: pa.Table, slices: Sequence[FileSlice], column: str, kind: pa.DataType) -> Ranges:
@@ -294,7 +283,7 @@ def slice_ranges(stats: pa.Table, slices: Sequence[FileSlice], column: str, kind
     """
     own = stats.filter(pc.equal(stats["column"], column)).combine_chunks()
     files = files_of(slices)
-    found = _at(ranges_of(own, kind), pc.index_in(files.names, value_set=one_array(own["file"])))
+    found = ranges_of(own, kind).take(pc.index_in(files.names, value_set=one_array(own["file"])))
     return united(found, files.slices, len(slices))
 
 

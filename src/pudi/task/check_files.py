@@ -150,7 +150,7 @@ class _Stated:
     """
 
     kinds: Mapping[str, pa.DataType]
-    ranges: Mapping[str, Mapping[str, Sequence[Ranges]]]
+    ranges: Mapping[str, Mapping[str, Ranges]]
     blooms: dict[str, dict[str, object]] | None
 
 
@@ -182,7 +182,7 @@ class FilesCheck:
             n: k for n in (stated.spec.columns if stated.spec else ()) if (k := leaf_type(stated.schema, n)) is not None
         }
         kinds = {name: kind for name, kind in kinds.items() if not pa.types.is_nested(kind)}
-        said: dict[str, Mapping[str, Sequence[Ranges]]] = {}
+        said: dict[str, Mapping[str, Ranges]] = {}
         for index in (stated.columns, stated.partitions):
             if index is not None and kinds:
                 try:
@@ -204,13 +204,13 @@ class FilesCheck:
     def _of_file(self, storage: Storage, place: int, stated: _Stated) -> Iterator[Finding]:
         file, kinds, said, blooms = self.files[place], stated.kinds, stated.ranges, stated.blooms
         base = None if isinstance(file, LogFile) else open_base_file(storage, file)
-        asked = [name for name in kinds if any(ranges[name][0].known[place] for ranges in said.values())]
+        asked = [name for name in kinds if any(ranges[name].known[place] for ranges in said.values())]
         asked = list(same_named(asked, file, self.stated.history))
         seen = _of_base(base, asked, kinds) if base is not None else self._of_log(storage, file, asked, kinds)
         for name, values in seen:
             for index, ranges in said.items():
                 wrong = describe_difference(
-                    values, ranges[name][0], place, exact=base is not None and index == COLUMN_STATS
+                    values, ranges[name], place, exact=base is not None and index == COLUMN_STATS
                 )
                 if wrong is not None:
                     where = file.partition if index == PARTITION_STATS else file.path
@@ -258,7 +258,7 @@ class FileNames:
 
 def _ranges(
     storage: Storage, index: PartitionSnapshot, kinds: Mapping[str, pa.DataType], names: FileNames
-) -> Mapping[str, Sequence[Ranges]]:
+) -> Mapping[str, Ranges]:
     """Return the index's statistics of each column in each file; unknown files have unknown ranges."""
     of_partitions = index.name == PARTITION_STATS
     keys = {name: names.keys(name, of_partitions=of_partitions) for name in kinds}
@@ -272,7 +272,7 @@ def stated_ranges(
     kinds: Mapping[str, pa.DataType],
     *,
     of_partitions: bool,
-) -> Mapping[str, Sequence[Ranges]]:
+) -> Mapping[str, Ranges]:
     """Return the index's statistics of columns by key; missing entries become unknown ranges.
 
     Args:
@@ -287,24 +287,12 @@ def stated_ranges(
     known = one_array(records["key"]) if records.num_rows else pa.array([], pa.string())
     statistics, found = stats_of_records(records), {}
     for name, kind in kinds.items():
-        places = pc.index_in(keys[name], value_set=known)
-        rows = statistics.take(places.drop_null())
+        own = pc.is_in(known, value_set=keys[name])
+        rows = statistics.filter(own)
         if of_partitions:  # without bounds the statistics state that there are no values, as those of a log file do
             rows = rows.set_column(rows.schema.get_field_index("file"), "file", pa.repeat(".log.", rows.num_rows))
-        found[name] = [_spread(ranges_of(rows, kind), places)]
+        found[name] = ranges_of(rows, kind).take(pc.index_in(keys[name], value_set=known.filter(own)))
     return found
-
-
-def _spread(ranges: Ranges, places: pa.Array) -> Ranges:
-    """Return ranges in the order of the requested keys."""
-    there = pc.is_valid(places)
-    mask = there.to_numpy(zero_copy_only=False)
-    rank = pc.if_else(there, pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1), pa.scalar(None, pa.int64()))
-    known, free = mask.copy(), mask.copy()
-    known[mask], free[mask] = ranges.known, ranges.nan_free
-    columns = (ranges.least, ranges.greatest, ranges.null_count, ranges.value_count)
-    least, greatest, nulls, values = (each.take(rank) for each in columns)
-    return Ranges(least, greatest, known, free, nulls, values)
 
 
 def stated_filters(
@@ -453,7 +441,7 @@ class ExpressionCheck:
         of_files = stated_ranges(storage, self.index, {column: names.keys(column)}, kinds, of_partitions=False)
         keys = expression_partition_keys(pa.repeat(column, len(self.files)), names.partitions)
         of_partitions = stated_ranges(storage, self.index, {column: keys}, kinds, of_partitions=True)
-        sides = self._widened(of_files[column][0]), self._widened(of_partitions[column][0])
+        sides = self._widened(of_files[column]), self._widened(of_partitions[column])
         for place, file in enumerate(self.files):
             if not any(ranges.known[place] for ranges in sides):
                 continue
