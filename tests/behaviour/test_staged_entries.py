@@ -23,7 +23,8 @@ from pudi.indexes.record_index import RecordIndex
 from pudi.indexes.secondary_index import SecondaryIndexes
 from pudi.task.expression_values import ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyTask
-from pudi.task.staged_keys import StagedRows, portions_by_shard, read_portions
+from pudi.task.portions import read_portions
+from pudi.task.staged_keys import StagedRows, portions_by_shard
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
 from support.pudi_table import PudiTable

@@ -148,7 +148,7 @@ class BloomFiltersBuilder(IndexBuilder):
         )
         found = portions_by_shard(staged_of(staged))
         tasks = [
-            BloomShardTask(number, work.requested, ids[shard], tuple((p.path, p.size, p.batch) for p in portions))
+            BloomShardTask(number, work.requested, ids[shard], portions)
             for number, ((_, shard), portions) in enumerate(found.items())
         ]
         return {BLOOM_FILTERS: tuple(stat for result in work.run(tasks) for stat in result.stats)}

@@ -26,7 +26,8 @@ from pudi.record import KeyGenerator
 from pudi.storage import LocalStorage, delete_folder
 from pudi.task import Engine, FileJob
 from pudi.task.check_files import UNREADABLE, Findings
-from pudi.task.check_keys import CompareKeys, Spread, StagedPortions, StageKeys, portions_by_part
+from pudi.task.check_keys import CompareKeys, Spread, StagedPortions, StageKeys
+from pudi.task.portions import Portion, portions_by_part
 from pudi.timeline import Timeline
 
 _Item = TypeVar("_Item")
@@ -170,7 +171,7 @@ class KeyCheck:
         if index is not None:
             spread = replace(spread, ranges=index.ranges, rest=len(index.slices))
         staged = self._stage(spread)
-        known = portions_by_part(staged)
+        known = _portions(staged)
         unread = frozenset(number for each in staged for number in each.unread)
         parts = sorted({*known, *range(0 if index is None else len(index.slices))})
         places = tuple(each.group for each in self.slices)
@@ -197,7 +198,7 @@ class KeyCheck:
         groups = snapshot.shards.all
         spread = Spread({None: (0, len(groups))}, 0, column, snapshot.whole_key, self._keys)
         staged = self._stage(spread)
-        known = portions_by_part(staged)
+        known = _portions(staged)
         unread = frozenset(number for each in staged for number in each.unread)
         jobs = [
             CompareKeys(n, known.get(n, ()), self.runner.staging, (), unread, index=snapshot, group=group)
@@ -221,6 +222,11 @@ class KeyCheck:
             for number, group in enumerate(_groups(self.slices))
         ]
         return [each for each in self.runner.run(jobs) if isinstance(each, StagedPortions)]
+
+
+def _portions(staged: Sequence[StagedPortions]) -> dict[int, tuple[Portion, ...]]:
+    """Return the staged keys by part."""
+    return {part: portions for (_, part), portions in portions_by_part(("", each.rows) for each in staged).items()}
 
 
 def read_plan(snapshot: TableSnapshot, columns: Sequence[str]) -> ReadPlan:

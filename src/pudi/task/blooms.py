@@ -9,10 +9,8 @@ Source: HoodieTableMetadataUtil.convertFilesToBloomFilterRecords.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
@@ -23,12 +21,11 @@ from pudi.metadata.changes import Changes, bloom_changes
 from pudi.metadata.keys import shard_of
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import one_array
-from pudi.storage import StorageBelow, open_input
+from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
 from pudi.task.metadata_files import base_name, write_base
+from pudi.task.portions import Portion, read_portions, write_portions
 from pudi.task.staged_keys import StagedKeys
-
-_STAGED = pa.schema([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
 def bloom_of(storage: Storage, file: BaseFile) -> BloomFilter | None:
@@ -73,15 +70,8 @@ class BloomTask:
             return FileResult(self.number, 0, None)
         changes = bloom_changes([(file.partition, file.name.name, self.instant, each) for file, each in found])
         numbers = shard_of(changes.keys, self.shards)
-        sink, shards = pa.BufferOutputStream(), np.unique(numbers).tolist()
-        with pa.ipc.new_file(sink, _STAGED) as writer:
-            for shard in shards:
-                part = changes.part(pa.array(numbers == shard), pa.array([], pa.bool_()))
-                writer.write_batch(pa.record_batch([part.keys, part.values], schema=_STAGED))
-        content, path = bytes(sink.getvalue()), f"{self.path}.{attempt}"
-        storage.put(path, content)
-        counts = tuple(int((numbers == shard).sum()) for shard in shards)
-        staged = StagedKeys(path, len(content), "", tuple(shards), counts)
+        rows = pa.table([changes.keys, changes.values], names=["key", "value"])
+        staged = StagedKeys(write_portions(storage, f"{self.path}.{attempt}", rows, numbers))
         return FileResult(self.number, 0, None, staged=(staged,))
 
 
@@ -93,27 +83,19 @@ class BloomShardTask:
         number: number of the task, from 0.
         requested: the instant.
         file_id: the file group.
-        portions: path, size and position of the records, for each file of the first jobs.
+        portions: the records, in the files of the first jobs.
     """
 
     number: int
     requested: str
     file_id: str
-    portions: tuple[tuple[str, int, int], ...]
+    portions: tuple[Portion, ...]
 
     def run(self, storage: Storage, attempt: int) -> FileResult:
         """Write the file; see `FileJob.run`."""
-        changes = _together(storage, self.portions)
+        rows = pa.Table.from_batches([batch for batch, _ in read_portions(storage, self.portions)])
+        changes = Changes(*(one_array(column) for column in rows.columns))
         below = StorageBelow(storage, METADATA_DIR)
         name = base_name(self.file_id, self.requested, write_token(self.number, 0, attempt))
         stat = write_base(below, BLOOM_FILTERS, name, changes)
         return FileResult(self.number, len(changes), stat)
-
-
-def _together(storage: Storage, portions: Sequence[tuple[str, int, int]]) -> Changes:
-    batches = []
-    for path, size, place in portions:
-        with pa.ipc.open_file(open_input(storage, path, size)) as reader:
-            batches.append(reader.get_batch(place))
-    whole = pa.Table.from_batches(batches, _STAGED).combine_chunks()
-    return Changes(*(one_array(column) for column in whole.columns))

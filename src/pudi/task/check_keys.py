@@ -8,7 +8,7 @@ per part, compare keys of files with those of the index.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,12 @@ from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
-from pudi.storage import StorageBelow, open_input
+from pudi.storage import StorageBelow
 from pudi.task.check_files import DATA_FILES, UNREADABLE, Finding, Findings
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
+from pudi.task.portions import Portion, PortionFile, read_portions, write_portions
 from pudi.task.read import SliceReader
-from pudi.task.staged_keys import Portion
 from pudi.task.tag import groups_in
 
 REVIVED = (
@@ -105,7 +105,6 @@ RECORD_KEYS = "record keys"
 """The index name in findings about duplicate keys."""
 
 _KEY, _OWNER = "key", "owner"
-_STAGED = pa.schema([pa.field(_KEY, pa.string()), pa.field(_OWNER, pa.int32())])
 
 Numbers = npt.NDArray[np.int64]
 
@@ -157,16 +156,10 @@ class StagedPortions(Findings):
     """The result of a `StageKeys`.
 
     Attributes:
-        path: the file; empty if there are no keys.
-        size: size of the file in bytes.
-        parts: the parts in the file, in its order.
-        records: the number of records of each part.
+        rows: the file.
     """
 
-    path: str = ""
-    size: int = 0
-    parts: tuple[int, ...] = ()
-    records: tuple[int, ...] = ()
+    rows: PortionFile = field(default_factory=PortionFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,45 +201,10 @@ class StageKeys:
                 texts.append(self.spread.texts(pa.Table.from_batches(rows)))
                 parts.append(self.spread.parts(texts[-1], file_slice.partition))
                 owners.append(np.full(len(texts[-1]), owner, dtype=np.int32))
-        number = np.concatenate(parts)
-        if not len(number):
-            return StagedPortions(self.number, 0, None, found=tuple(found), unread=tuple(unread))
-        order = np.argsort(number, kind="stable")
-        taken = pa.array(order)
-        left = pa.table([joined_arrays(texts).take(taken), pa.array(np.concatenate(owners)[order])], schema=_STAGED)
-        own, begin = np.unique(number[order], return_index=True)
-        counts = np.diff([*begin.tolist(), len(order)])
-        content = _encoded(left, begin.tolist(), counts.tolist())
-        path = f"{self.path}.{attempt}"
-        (storage if self.staging is None else self.staging).put(path, content)
-        return StagedPortions(
-            self.number,
-            len(order),
-            None,
-            found=tuple(found),
-            unread=tuple(unread),
-            path=path,
-            size=len(content),
-            parts=tuple(own.tolist()),
-            records=tuple(counts.tolist()),
-        )
-
-
-def _encoded(rows: pa.Table, begin: Sequence[int], counts: Sequence[int]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, _STAGED, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        for start, count in zip(begin, counts, strict=True):
-            writer.write_table(rows.slice(start, count).combine_chunks())
-    return bytes(sink.getvalue())
-
-
-def portions_by_part(staged: Sequence[StagedPortions]) -> Mapping[int, tuple[Portion, ...]]:
-    """Return the staged files of the first jobs, by part."""
-    found: dict[int, list[Portion]] = {}
-    for each in staged:
-        for batch, (part, records) in enumerate(zip(each.parts, each.records, strict=True)):
-            found.setdefault(part, []).append(Portion(each.path, each.size, batch, records))
-    return {part: tuple(portions) for part, portions in found.items()}
+        left = pa.table([joined_arrays(texts), pa.array(np.concatenate(owners))], names=[_KEY, _OWNER])
+        staging = storage if self.staging is None else self.staging
+        file = write_portions(staging, f"{self.path}.{attempt}", left, np.concatenate(parts))
+        return StagedPortions(self.number, left.num_rows, None, found=tuple(found), unread=tuple(unread), rows=file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +235,9 @@ class CompareKeys:
 
     def run(self, storage: Storage, attempt: int) -> Findings:
         """Compare them; see `FileJob.run`."""
-        parts = list(_staged(storage if self.staging is None else self.staging, self.portions))
-        rows = pa.Table.from_batches(parts) if parts else _STAGED.empty_table()
-        keys, owner = _whole(rows[_KEY]), np.asarray(_whole(rows[_OWNER])).astype(np.int64)
+        staged = [batch for batch, _ in read_portions(storage if self.staging is None else self.staging, self.portions)]
+        keys = joined_arrays([batch[_KEY] for batch in staged], pa.string())
+        owner = np.asarray(joined_arrays([batch[_OWNER] for batch in staged], pa.int32())).astype(np.int64)
         found: list[Finding] = []
         if self.unique is not None:
             found += self._twice(keys, owner)
@@ -349,12 +307,6 @@ class CompareKeys:
             lost = mine.filter(pc.invert(pc.is_in(mine, value_set=other)))
             if len(lost):
                 yield Finding.of_keys(index.name, "", _as_pairs(lost).sort(), what)
-
-
-def _staged(storage: Storage, portions: Sequence[Portion]) -> Iterator[pa.RecordBatch]:
-    for portion in portions:
-        with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
-            yield reader.get_batch(portion.batch)
 
 
 def _matched(left: pa.Array, left_place: Numbers, right: pa.Array, right_place: Numbers) -> tuple[np.ndarray, ...]:

@@ -33,7 +33,8 @@ from pudi.schema import conform
 from pudi.schema.arrays import joined_arrays
 from pudi.task.bulk import RecordBuffer
 from pudi.task.jobs import FileResult
-from pudi.task.staged_keys import KEY, KeyFile, Portion, read_portions, stage_keys
+from pudi.task.portions import Portion, read_portions
+from pudi.task.staged_keys import KEY, KeyFile, stage_keys
 from pudi.task.write import SliceWriter, write_file
 
 _BATCH_ROWS = 64 << 10

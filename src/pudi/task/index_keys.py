@@ -31,7 +31,8 @@ from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices
 from pudi.task.metadata_files import LogTarget, append_changes, base_name, write_base
-from pudi.task.staged_keys import IndexedKeys, KeyFile, KeyWatch, Portion, StagedRows, read_portions, stage_keys
+from pudi.task.portions import Portion, read_portions
+from pudi.task.staged_keys import IndexedKeys, KeyFile, KeyWatch, StagedRows, stage_keys
 
 
 class ReadsKeys(Protocol):

@@ -9,10 +9,9 @@ that looks nothing up, or by an index that looks only into one partition. The jo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,23 +19,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.errors import CorruptError
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR, FileGroupId
 from pudi.metadata.changes import Changes
 from pudi.metadata.record_index import decode_locations, read_shard
 from pudi.metadata.record_schema import RECORD_AVRO
-from pudi.plan.entry_staging import StagedEntries
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array
-from pudi.storage import StorageBelow, open_input
+from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
+from pudi.task.portions import Portion, PortionFile, portions_by_part, read_portions, write_portions
 from pudi.task.tag import groups_in
 
 KEY: Final = "key"
 GONE: Final = "gone"
-_STAGED = pa.schema([pa.field(KEY, pa.string()), pa.field(GONE, pa.bool_())])
-_LOCATION, _SHARDS = b"location", b"shards"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +40,14 @@ class StagedKeys:
     """A file of staged keys.
 
     Attributes:
-        path: the file; empty if no keys change.
-        size: size of the file in bytes.
+        rows: the file, with a portion for each file group of the index.
         partition: partition path of the file group that the keys belong to.
-        shards: numbers of the index's file groups, in the order of the file's batches.
-        records: number of keys for each of these.
         index: the index's partition of the metadata table; empty if the reader of the result knows it.
     """
 
-    path: str = ""
-    size: int = 0
+    rows: PortionFile
     partition: str = ""
-    shards: tuple[int, ...] = ()
-    records: tuple[int, ...] = ()
     index: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Portion:
-    """The batch of a staged file for one file group of the index.
-
-    Attributes:
-        path: the file.
-        size: size of the file in bytes.
-        batch: number of the batch.
-        records: number of keys.
-    """
-
-    path: str
-    size: int
-    batch: int
-    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,60 +79,19 @@ def stage_keys(
         new: keys that exist from now on, without duplicates.
         gone: keys that exist no more.
     """
-    keys = joined_arrays([new, gone])
-    if not len(keys):
-        return StagedKeys(partition=file.partition, index=file.index)
-    flags = np.arange(len(keys)) >= len(new)
-    order = np.argsort(numbers, kind="stable")
-    rows = pa.table([keys.take(pa.array(order)), pa.array(flags[order])], schema=_STAGED).combine_chunks()
-    shards, begin = np.unique(numbers[order], return_index=True)
-    ends = [*begin[1:].tolist(), len(keys)]
-    sink = pa.BufferOutputStream()
-    schema = _STAGED.with_metadata({_LOCATION: file.location, _SHARDS: json.dumps(shards.tolist()).encode()})
-    with pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        for start, end in zip(begin.tolist(), ends, strict=True):
-            writer.write_table(rows.slice(start, end - start))
-    content = bytes(sink.getvalue())
-    storage.put(file.path, content)
-    counts = tuple(np.diff([*begin.tolist(), len(keys)]).tolist())
-    return StagedKeys(file.path, len(content), file.partition, tuple(shards.tolist()), counts, file.index)
+    keys, flags = joined_arrays([new, gone]), np.arange(len(new) + len(gone)) >= len(new)
+    rows = pa.table([keys, pa.array(flags)], names=[KEY, GONE])
+    return StagedKeys(write_portions(storage, file.path, rows, numbers, file.location), file.partition, file.index)
 
 
-class MayStage(Protocol):
-    """The result of a job that may stage keys."""
-
-    @property
-    def staged(self) -> tuple[StagedEntries, ...]:
-        """Return what it has staged."""
-
-
-def staged_of(results: Iterable[MayStage]) -> list[StagedKeys]:
+def staged_of(results: Iterable[FileResult]) -> list[StagedKeys]:
     """Return the staged keys of jobs, without empty ones."""
-    return [each for result in results for each in result.staged if isinstance(each, StagedKeys) and each.shards]
+    return [each for result in results for each in result.staged if isinstance(each, StagedKeys) and each.rows.path]
 
 
-def portions_by_shard(staged: Sequence[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:
+def portions_by_shard(staged: Iterable[StagedKeys]) -> Mapping[tuple[str, int], tuple[Portion, ...]]:
     """Return the portions by partition path and number of the index's file group."""
-    found: dict[tuple[str, int], list[Portion]] = {}
-    for each in staged:
-        for batch, (shard, records) in enumerate(zip(each.shards, each.records, strict=True)):
-            portion = Portion(each.path, each.size, batch, records)
-            found.setdefault((each.partition, shard), []).append(portion)
-    return {key: tuple(portions) for key, portions in found.items()}
-
-
-def read_portions(storage: Storage, portions: Sequence[Portion]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
-    """Read keys with flags, and the location of those that exist, file by file.
-
-    Raises:
-        CorruptError: a file has other keys than its task wrote.
-    """
-    for portion in portions:
-        with pa.ipc.open_file(open_input(storage, portion.path, portion.size)) as reader:
-            location = (reader.schema.metadata or {}).get(_LOCATION)
-            if location is None or portion.batch >= reader.num_record_batches:
-                raise CorruptError("the staged file doesn't have the keys that its task wrote", path=portion.path)
-            yield reader.get_batch(portion.batch), location
+    return portions_by_part((each.partition, each.rows) for each in staged)
 
 
 Numbers = npt.NDArray[np.int64]
@@ -243,7 +175,7 @@ class StagedRows:
         """Return the rows of staged files."""
         batches, numbers, known = [], [], dict[bytes, int]()
         for batch, location in portions:
-            batches.append(batch.replace_schema_metadata(None))
+            batches.append(batch)
             numbers.append(known.setdefault(location, len(known)))
         if not batches:
             nothing = np.empty(0, dtype=np.int64)

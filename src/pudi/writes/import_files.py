@@ -120,4 +120,4 @@ def _check_keys(write: WriteAttempt, source: ImportSource, units: Sequence[Impor
     portions = portions_by_shard(staged)
     checks = [UniqueKeys(n, source, each, write.index.is_global) for n, each in enumerate(portions.values())]
     engine.run_jobs(storage, spec.instant, checks)
-    storage.delete([each.path for each in staged])
+    storage.delete([each.rows.path for each in staged])

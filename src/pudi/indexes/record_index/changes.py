@@ -114,7 +114,7 @@ def stage_keys(commit: IndexedCommit, staging: IndexStaging) -> StagedIndex | No
     jobs = [replace(task, number=n, shards=how.groups_of(task.partition)) for n, task in enumerate(tasks)]
     if staging.run is not None:
         jobs = [replace(job, path=staging.run.own(job.path)) for job in jobs]
-    found = tuple(staged_of(commit.run(jobs))) + tuple(each for each in by_group.values() if each.shards)
+    found = tuple(staged_of(commit.run(jobs))) + tuple(each for each in by_group.values() if each.rows.path)
     partitions = {each.partition for each in found}
     shards = {p if how.partitioned else WHOLE_TABLE: how.groups_of(p) for p in partitions}
     if not how.partitioned:

@@ -149,7 +149,7 @@ def stage_secondary(commit: IndexedCommit, staging: IndexStaging, names: Sequenc
             path = path if staging.run is None else staging.run.own(path)
             task = KeyTask(len(jobs), of_index, "", secondary_value(), how.shards, path, group.before, group.after)
             jobs.append(replace(task, whole_key=how.whole_key, index=how.index))
-    found = [*staged_of(commit.run(jobs)), *(each for keys in emitted for each in keys.values() if each.shards)]
+    found = [*staged_of(commit.run(jobs)), *(each for keys in emitted for each in keys.values() if each.rows.path)]
     return [
         StagedSecondary(
             meta,
