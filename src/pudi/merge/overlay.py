@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -23,14 +23,14 @@ class Overlay:
 
     Attributes:
         base_rows: for each row of the result's first part, the base row it stands for; ascending.
-        taken_from: for each of them, the incoming row that replaces it, or -1 where the base row stays.
+        taken: for each of them, the incoming row that replaces it, or -1 where the base row stays.
         inserted: incoming rows that are new, in order of arrival.
         deleted: how many base rows go.
         matched: how many incoming rows have a key that the base holds, whoever wins.
     """
 
     base_rows: np.ndarray
-    taken_from: np.ndarray
+    taken: np.ndarray
     inserted: np.ndarray
     deleted: int
     matched: int = 0
@@ -41,35 +41,41 @@ class Overlay:
         return cls(np.arange(base_rows), np.full(base_rows, -1), np.arange(incoming_rows), 0)
 
     @property
-    def updated(self) -> int:
-        """Number of base rows that a newer version replaces."""
-        return int(np.count_nonzero(self.taken_from >= 0))
+    def staying(self) -> np.ndarray:
+        """Base rows that stay as they are."""
+        return self.base_rows[self.taken < 0]
+
+    @property
+    def replaced(self) -> np.ndarray:
+        """Base rows that a newer version replaces."""
+        return self.base_rows[self.taken >= 0]
+
+    @property
+    def replacing(self) -> np.ndarray:
+        """The incoming rows that replace these."""
+        return self.taken[self.taken >= 0]
+
+    @property
+    def fresh(self) -> np.ndarray:
+        """Incoming rows of the result: those that replace base rows, then the new ones."""
+        return np.concatenate([self.replacing, self.inserted])
+
+    def gone(self, base_rows: int) -> np.ndarray:
+        """Return which of that many base rows go."""
+        return np.delete(np.arange(base_rows), self.base_rows)
 
 
 @dataclass(frozen=True, slots=True)
-class MergeResult:
+class MergeResult(Overlay):
     """The outcome for the rows of a base file and newer versions.
 
     Attributes:
-        base_rows: base rows that stay or are replaced, ascending.
-        taken: for each of them the row of `rows` that stands for it, or -1 where the base row stays.
-        rows: the newer versions, as they are or mixed with those of the base file; also some that nothing refers to.
-        inserted: rows of `rows` that are new, in order of arrival.
-        deleted: how many base rows go.
-        matched: how many newer versions have a key that the base holds, whoever wins.
+        rows: the newer versions, as they are or mixed with those of the base file, whose numbers `taken` and `inserted`
+            have; also some that nothing refers to.
     """
 
-    base_rows: np.ndarray
-    taken: np.ndarray
+    _: KW_ONLY
     rows: pa.Table
-    inserted: np.ndarray
-    deleted: int
-    matched: int
-
-    @property
-    def numbers(self) -> Overlay:
-        """The row numbers alone."""
-        return Overlay(self.base_rows, self.taken, self.inserted, self.deleted, self.matched)
 
 
 def overlay(base: pa.Table, incoming: pa.Table, key: str, rule: MergeRule, *, unconditional_delete: bool) -> Overlay:
@@ -111,7 +117,7 @@ def apply_updates(base: pa.Table, newer: Versions, key: str, rule: MergeRule, *,
     partial = newer.partial and rule.partial_update is not PartialUpdate.FILL_DEFAULTS
     if not rule.mixes and not partial:
         plain = _plain(base, newer, key, rule)
-        return MergeResult(plain.base_rows, plain.taken_from, newer.rows, plain.inserted, plain.deleted, plain.matched)
+        return MergeResult(plain.base_rows, plain.taken, plain.inserted, plain.deleted, plain.matched, rows=newer.rows)
     newer = newer.padded(rule)
     partner, hit = _partners(base, newer.rows, key)
     schema = newer.rows.schema
@@ -196,7 +202,7 @@ def _plain(base: pa.Table, newer: Versions, key: str, rule: MergeRule) -> Overla
         added &= ~newer.deleted
     return Overlay(
         base_rows=np.flatnonzero(keep),
-        taken_from=partner[keep],
+        taken=partner[keep],
         inserted=np.flatnonzero(added),
         deleted=int(base.num_rows - np.count_nonzero(keep)),
         matched=int(np.count_nonzero(met)),

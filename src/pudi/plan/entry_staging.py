@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from pudi.context import Storage
@@ -34,11 +33,6 @@ class WrittenBase:
     merged: Overlay
     old: Columns
     columns: Columns
-
-    @property
-    def replacing(self) -> np.ndarray:
-        """Numbers of the rows that replace old ones."""
-        return np.asarray(self.merged.taken_from[self.merged.taken_from >= 0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,12 +84,8 @@ def changes_by_logs(
         keys = one_array(versions.rows[RECORD_KEY])
         old = pa.concat_tables([rows.filter(pc.is_in(rows[RECORD_KEY], value_set=keys)) for rows in rows_before()])
         merged = apply_updates(old, versions, RECORD_KEY, rule)
-        gone = np.ones(old.num_rows, dtype=bool)
-        gone[merged.base_rows] = False
-        replaced = merged.taken >= 0
-        yield KeyChanges(
-            old, merged.rows, np.flatnonzero(gone), merged.base_rows[replaced], merged.taken[replaced], merged.inserted
-        )
+        gone = merged.gone(old.num_rows)
+        yield KeyChanges(old, merged.rows, gone, merged.replaced, merged.replacing, merged.inserted)
 
 
 def _numbers(*parts: np.ndarray) -> np.ndarray:
@@ -131,12 +127,10 @@ def changes_of(written: WrittenBase, logging: ChangeLogging, names: list[str]) -
     """
     merged, rows = written.merged, written.rows
     old_keys = one_array(written.old([RECORD_KEY])[RECORD_KEY])
-    gone = np.ones(len(old_keys), dtype=bool)
-    gone[merged.base_rows] = False
-    replaced = merged.taken_from >= 0
-    touched = np.concatenate([merged.base_rows[replaced], np.flatnonzero(gone)])
+    gone = merged.gone(len(old_keys))
+    touched = np.concatenate([merged.replaced, gone])
     before = np.concatenate([np.arange(len(touched)), np.full(len(merged.inserted), -1)])
-    after = np.concatenate([written.replacing, np.full(int(gone.sum()), -1), merged.inserted]).astype(np.int64)
+    after = np.concatenate([merged.replacing, np.full(len(gone), -1), merged.inserted]).astype(np.int64)
     keys = [old_keys.take(pa.array(touched)).cast(pa.string())]
     if len(merged.inserted):
         keys.append(one_array(take_column(rows[RECORD_KEY], merged.inserted)).cast(pa.string()))

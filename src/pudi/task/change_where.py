@@ -72,7 +72,7 @@ def change_file(storage: Storage, spec: WriteSpec, task: FileTask, change: Chang
         keep[places[mixed.versions.deleted]] = False
     merged = Overlay(
         base_rows=np.flatnonzero(keep),
-        taken_from=taken[keep],
+        taken=taken[keep],
         inserted=np.empty(0, dtype=np.int64),
         deleted=int(np.count_nonzero(~keep)),
     )

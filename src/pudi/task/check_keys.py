@@ -30,12 +30,12 @@ from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, one_array, take
 from pudi.storage import StorageBelow
+from pudi.tagging.record import groups_in
 from pudi.task.check_files import DATA_FILES, UNREADABLE, Finding, Findings
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices
 from pudi.task.portions import Portion, PortionFile, read_portions, write_portions
 from pudi.task.read import SliceReader
-from pudi.task.tag import groups_in
 
 REVIVED = (
     "deleted in log files without an ordering value, and visible again: a later version has a lower "
@@ -82,7 +82,7 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
         for versions in newer:
             base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
             merged = apply_updates(base, versions, RECORD_KEY, rule)
-            found.append(_keys(take(base, merged.base_rows[merged.taken < 0])))
+            found.append(_keys(take(base, merged.staying)))
     return joined_arrays(found).unique()
 
 

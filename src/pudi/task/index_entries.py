@@ -110,10 +110,9 @@ class SecondaryStaging:
         merged, wanted = written.merged, [RECORD_KEY, self.column.split(".", 1)[0]]
         old = written.old(wanted)
         stays = np.zeros(old.num_rows, dtype=bool)
-        stays[merged.base_rows[merged.taken_from < 0]] = True
+        stays[merged.staying] = True
         left = old.filter(pa.array(~stays))
-        numbers = np.concatenate([written.replacing, merged.inserted])
-        fresh = take(written.rows.select(wanted), numbers) if len(numbers) else left.slice(0, 0)
+        fresh = take(written.rows.select(wanted), merged.fresh) if len(merged.fresh) else left.slice(0, 0)
         new, gone = _keys_of(fresh, self.column).unique(), _keys_of(left, self.column).unique()
         # further rows with the keys of those that change: copies, and rows that an older version didn't replace
         changing = joined_arrays([one_array(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
@@ -201,8 +200,6 @@ def _changed_keys(written: WrittenBase) -> tuple[pa.Array, pa.Array]:
     gone = new.slice(0, 0)
     if merged.deleted:
         keys = one_array(written.old([RECORD_KEY])[RECORD_KEY])
-        leaves = np.ones(len(keys), dtype=bool)
-        leaves[merged.base_rows] = False
-        gone, stay = keys.filter(pa.array(leaves)), keys.filter(pa.array(~leaves))
+        gone, stay = keys.take(pa.array(merged.gone(len(keys)))), keys.take(pa.array(merged.base_rows))
         new = joined_arrays([new.cast(keys.type), stay.filter(pc.is_in(stay, value_set=gone))])
     return new, gone

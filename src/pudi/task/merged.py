@@ -107,12 +107,12 @@ class MergedSlices:
                 continue
             rows = _winners(part.merged) if part.spilled else _gather(part.base, part.merged, wanted)
             if part.spilled:
-                gone = [*(gone or ()), part.numbers[~_staying(part.base, part.merged)]]
+                gone = [*(gone or ()), np.delete(part.numbers, part.merged.staying)]
             yield Merged(
                 rows=self._as_wanted(rows, wanted),
                 logs=part.logs,
-                updated=int(np.count_nonzero(part.merged.taken >= 0)),
-                deleted=part.base.num_rows - len(part.merged.base_rows),
+                updated=len(part.merged.replaced),
+                deleted=part.merged.deleted,
                 inserted=len(part.merged.inserted),
             )
         if gone is not None:
@@ -145,7 +145,7 @@ class MergedSlices:
         gone = [np.zeros(0, dtype=np.int64)]
         for part in self._merge(file_slice, self._light, self._light):
             if part.merged is not None:
-                gone.append(part.numbers[~_staying(part.base, part.merged)])
+                gone.append(np.delete(part.numbers, part.merged.staying))
         return np.sort(np.concatenate(gone))
 
     def folded(self, file_slice: FileSlice, target: pa.Schema) -> Iterator[tuple[Versions, LogCounts]]:
@@ -361,17 +361,9 @@ _ORC_SWELLS = 4
 """Approximate ratio of the size of Arrow columns to ORC bytes."""
 
 
-def _staying(base: pa.Table, merged: MergeResult) -> np.ndarray:
-    """Return which base rows stay unchanged."""
-    stays = np.zeros(base.num_rows, dtype=bool)
-    stays[merged.base_rows[merged.taken < 0]] = True
-    return stays
-
-
 def _winners(merged: MergeResult) -> pa.Table:
     """Return the versions that replace base rows, and new records."""
-    places = np.concatenate([merged.taken[merged.taken >= 0], merged.inserted])
-    return take(merged.rows, places)
+    return take(merged.rows, merged.fresh)
 
 
 def _gather(base: pa.Table, merged: MergeResult, wanted: Sequence[str]) -> pa.Table:

@@ -173,7 +173,7 @@ class FileRewriter:
         keep = np.zeros(self._compared.num_rows, dtype=bool)
         keep[merged.base_rows] = True
         taken = np.full(self._compared.num_rows, -1)
-        taken[merged.base_rows] = merged.taken_from
+        taken[merged.base_rows] = merged.taken
         groups, start, compared = [], 0, set(met)
         for number in range(self.reader.num_groups):
             rows = self.reader.group_rows(number)

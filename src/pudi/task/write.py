@@ -197,7 +197,7 @@ class SliceWriter:
             given = set(rows.column_names)
             shared = old.select([name for name in old.column_names if name in given])
             mixed = apply_updates(shared, Versions.of(rows, self.spec.rule), RECORD_KEY, self.spec.rule)
-            merged, rows = mixed.numbers, mixed.rows
+            merged, rows = mixed, mixed.rows
         else:
             merged = overlay(
                 old, rows, RECORD_KEY, self.spec.rule, unconditional_delete=self.spec.operation is Operation.DELETE
@@ -212,13 +212,13 @@ class SliceWriter:
         if made is None:
             return FileResult(self.task.number, 0, None)
         merged = made.merged
-        counts = Counts(made.num_rows, len(merged.inserted), merged.updated, merged.deleted)
+        counts = Counts(made.num_rows, len(merged.inserted), len(merged.replaced), merged.deleted)
         return self._store(made.content, None, counts, base, _Change(rows, merged, made.old))
 
     def replace(self, old: pa.Table, rows: pa.Table, merged: Overlay, base: BaseFile) -> FileResult:
         """Write the next version of a file group from base rows and newer versions, as merged in `merged`."""
         table = self._merge(old, rows, merged)
-        counts = Counts(table.num_rows, len(merged.inserted), merged.updated, merged.deleted)
+        counts = Counts(table.num_rows, len(merged.inserted), len(merged.replaced), merged.deleted)
         return self._write(table, counts, base, _Change(rows, merged, old.select))
 
     def read(self, base: BaseFile) -> pa.Table:
@@ -241,8 +241,8 @@ class SliceWriter:
 
     def _merge(self, old: pa.Table, rows: pa.Table, merged: Overlay) -> pa.Table:
         """Return old and new versions in the order of the new file; new ones get meta fields, all the file's name."""
-        replaced = merged.taken_from >= 0
-        fresh = take(rows, np.concatenate([merged.taken_from[replaced], merged.inserted]))
+        replaced = merged.taken >= 0
+        fresh = take(rows, merged.fresh)
         # row numbers in the concatenation of old rows and new versions
         source = merged.base_rows.copy()
         source[replaced] = old.num_rows + np.arange(np.count_nonzero(replaced))

@@ -32,7 +32,7 @@ def test_marked_deletes_obey_the_order() -> None:
     incoming = pa.table({"key": ["a", "c", "h"], "x": [5, 4, 1], "op": ["D", "D", "D"]})
     merged = overlay(base, incoming, "key", MARKED, unconditional_delete=False)
     assert merged.base_rows.tolist() == [1]
-    assert merged.taken_from.tolist() == [-1]
+    assert merged.taken.tolist() == [-1]
     assert not len(merged.inserted)
 
 

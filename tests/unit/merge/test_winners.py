@@ -81,7 +81,7 @@ def test_overlay(
     inserted = [n for n, (key, _, gone) in enumerate(incoming) if key not in known and not delete and not gone]
 
     laid = overlay(table(base), table(incoming), "key", rule, unconditional_delete=delete)
-    assert list(zip(laid.base_rows.tolist(), laid.taken_from.tolist(), strict=True)) == expected
+    assert list(zip(laid.base_rows.tolist(), laid.taken.tolist(), strict=True)) == expected
     assert laid.inserted.tolist() == inserted
     assert laid.deleted == len(base) - len(expected)
-    assert laid.updated == sum(partner >= 0 for _, partner in expected)
+    assert len(laid.replaced) == sum(partner >= 0 for _, partner in expected)
