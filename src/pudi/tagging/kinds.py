@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +13,12 @@ from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.tagging.bucket import AnyBuckets, Buckets
 
-
-class KeysInLogs(Protocol):
-    """Knows log files that an index of base files must look into, too; picklable."""
-
-    def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
-        """Return the positions of those keys that such log files of a slice hold, ascending."""
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""`map`, or a function like it that runs calls in threads."""
 
 
-class KeysAfterMerging(Protocol):
-    """Knows which keys a slice holds after its log files are merged; picklable."""
+class KeysInSlices(Protocol):
+    """Knows which keys slices hold, by other files than an index of base files reads; picklable."""
 
     def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
         """Return the positions of those keys that a slice holds, ascending."""
@@ -39,8 +36,8 @@ class Index:
         records: whether to look up keys in the metadata table's record index, which also knows keys in log files.
         buckets: for the bucket index: computes the bucket of a key; None for others.
         late: keys in log files that the base file lacks, for an index that searches base files; None for none.
-        live: tells which copies of a key log files deleted, if base files of several file groups hold it; None without
-            log files.
+        live: keys that slices hold after their log files are merged: they tell which of several copies are deleted;
+            None without log files.
     """
 
     is_global: bool = False
@@ -48,8 +45,8 @@ class Index:
     bloom: bool = False
     records: bool = False
     buckets: AnyBuckets | None = None
-    late: KeysInLogs | None = field(default=None, compare=False)
-    live: KeysAfterMerging | None = field(default=None, compare=False)
+    late: KeysInSlices | None = field(default=None, compare=False)
+    live: KeysInSlices | None = field(default=None, compare=False)
 
     @property
     def fixed_buckets(self) -> Buckets | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
     from pudi.task.jobs import FileJob, FileResult, JobRunner
     from pudi.task.read import SliceReader
-    from pudi.task.tag import KeyLookup, KeySearch, key_finder
+    from pudi.task.tag import KeyLookup, KeySearch
     from pudi.task.write import write_file
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "KeyedInput",
     "SliceReader",
     "Tagged",
-    "key_finder",
     "write_file",
 ]
 
@@ -52,7 +51,6 @@ _SOURCES = {
     "KeyedInput": "pudi.task.engine",
     "SliceReader": "pudi.task.read",
     "Tagged": "pudi.task.engine",
-    "key_finder": "pudi.task.tag",
     "write_file": "pudi.task.write",
 }
 """The module of each name: a Spark worker loads only what its tasks use."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -79,6 +80,11 @@ class KeyReading:
             reader = MergedSlices(storage, self.merging, self.schema, self.history)
             return _whole(reader.read(file_slice, [RECORD_KEY])[RECORD_KEY])
         return _keys_of(storage, file_slice.base_file)
+
+    def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
+        """Return the positions of those keys that a slice holds, ascending; see `KeysInSlices`."""
+        known = self.keys(storage, file_slice).cast(keys.type)
+        return np.flatnonzero(np.asarray(pc.is_in(keys, value_set=known)))
 
 
 @dataclass(frozen=True, slots=True)

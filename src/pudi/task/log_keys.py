@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile
@@ -50,8 +49,7 @@ class LateKeys:
         logs = self.logs.get(file_slice.group)
         if not logs:
             return np.empty(0, dtype=np.int64)
-        known = self.reading.keys(storage, replace(file_slice, base=None, logs=logs)).cast(keys.type)
-        return np.flatnonzero(np.asarray(pc.is_in(keys, value_set=known)))
+        return self.reading.find(storage, replace(file_slice, base=None, logs=logs), keys)
 
 
 def late_logs(
@@ -90,26 +88,6 @@ def late_logs(
         if late:
             found[file_slice.group] = late
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class LiveKeys:
-    """Tells which keys a slice holds after its log files are merged; picklable.
-
-    Attributes:
-        reading: reads the keys of a slice.
-    """
-
-    reading: KeyReading
-
-    def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
-        """Return the positions of those keys that a slice holds, ascending.
-
-        Raises:
-            CorruptError: a file can't be read.
-        """
-        known = self.reading.keys(storage, file_slice).cast(keys.type)
-        return np.flatnonzero(np.asarray(pc.is_in(keys, value_set=known)))
 
 
 def live_places(

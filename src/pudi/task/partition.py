@@ -25,10 +25,11 @@ from pudi.plan.write import SHARES, BucketWrite
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import encoded_column, places_of, take, take_column
 from pudi.tagging import AnyBuckets
+from pudi.tagging.finders import RowFinder, key_finder
 from pudi.task.append import BASE_ROW
 from pudi.task.jobs import FileResult
 from pudi.task.log_keys import live_places
-from pudi.task.tag import KeyLookup, KeySearch, RowFinder, TableSearch, key_finder, lookups_in
+from pudi.task.tag import KeyLookup, KeySearch, TableSearch, lookups_in
 from pudi.task.write import write_file
 
 FILES_PER_PARTITION = 1 << 20

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pudi.format.hashes import portions
 from pudi.merge import Versions
+from pudi.merge.versions import in_one
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import take
 from pudi.storage import temporary_errors, temporary_file
@@ -190,15 +191,4 @@ def joined(runs: Sequence[Versions]) -> list[Versions]:
             groups[-1].append(run)
         else:
             groups.append([run])
-    return [_in_one(group) for group in groups]
-
-
-def _in_one(group: list[Versions]) -> Versions:
-    if len(group) == 1:
-        return group[0]
-    return Versions(
-        pa.concat_tables([run.rows for run in group]),
-        np.concatenate([run.deleted for run in group]),
-        np.concatenate([run.unconditional for run in group]),
-        group[0].partial,
-    )
+    return [in_one(group) for group in groups]

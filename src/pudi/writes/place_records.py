@@ -24,7 +24,7 @@ from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_parti
 from pudi.plan.write import NO_INSERTS, BucketWrite, Sizing
 from pudi.tagging import Index
 from pudi.task import Engine, KeySearch
-from pudi.task.log_keys import LateKeys, LiveKeys, late_logs
+from pudi.task.log_keys import LateKeys, late_logs
 from pudi.task.tag import lookups_in
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import finds_groups_late
@@ -109,7 +109,7 @@ def place_records(
         late = late_logs(meta.store, write.timeline, slices)
         if any(each.logs for each in slices):
             reading = key_reading(write.snapshot)
-            index = replace(index, late=LateKeys(late, reading) if late else None, live=LiveKeys(reading))
+            index = replace(index, late=LateKeys(late, reading) if late else None, live=reading)
     packs = operation is not Operation.DELETE and index.buckets is None
     new_only = adds_new_only(operation, write.write_options, index, slices, write.table)
     make_rings(meta, operation, index, records.counts)

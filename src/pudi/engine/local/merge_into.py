@@ -30,12 +30,11 @@ from pudi.plan.merge_into import (
 from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise, values_at
 from pudi.schema.arrays import take
+from pudi.tagging.kinds import Spread
 from pudi.task import SliceReader
 
 _PAIRS_AT_ONCE = 1 << 18
 """Pairs of rows that a condition without equalities is evaluated for at a time."""
-
-Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)

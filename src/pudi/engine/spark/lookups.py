@@ -23,9 +23,10 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.schema.arrays import encoded_column, groups_of, take, take_column
 from pudi.storage import executor_of
 from pudi.tagging import Index
-from pudi.task import KeySearch, key_finder
+from pudi.tagging.finders import key_finder
+from pudi.tagging.record import RecordKeys, by_group
+from pudi.task import KeySearch
 from pudi.task.global_index import newer_than_stored
-from pudi.task.tag import RecordKeys, by_group
 
 LOCATION_SCHEMA = pa.schema([(PARTITION_PATH, pa.string()), (RECORD_KEY, pa.string()), (FILE_ID, pa.string())])
 """Partition path, record key and file id: where a key is."""

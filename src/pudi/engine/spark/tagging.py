@@ -38,7 +38,7 @@ from pudi.plan import Operation, WriteProfile
 from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json
 from pudi.schema.arrays import groups_of, one_array, take
 from pudi.schema.spark_types import quote
-from pudi.tagging import AnyBuckets, KeysAfterMerging
+from pudi.tagging import AnyBuckets, KeysInSlices
 from pudi.task import KeyLookup, KeySearch
 from pudi.task.log_keys import age
 from pudi.task.write import LEAVING
@@ -93,7 +93,7 @@ class MergeTasks:
 
     storage: Storage
     lookups: tuple[KeyLookup, ...]
-    live: KeysAfterMerging
+    live: KeysInSlices
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return rows of `LOCATION_SCHEMA` with two columns: whether the key is there, and the age of the slice."""
