@@ -158,9 +158,14 @@ class BlockedError(ConflictError):
 
 
 class UnavailableError(PudiError):
-    """The storage or the engine did not answer, or the lock was not free in time."""
+    """The storage or the engine did not answer, or the lock was not free in time.
+
+    Attributes:
+        retry_after_s: seconds to wait before the same call, which the service asked for; 0 if it didn't.
+    """
 
     retryable = True
+    retry_after_s = 0.0
 
 
 class RefusedError(PudiError):

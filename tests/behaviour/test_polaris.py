@@ -289,6 +289,30 @@ def test_what_passes_is_waited_for(served: PolarisServer, catalog: PolarisCatalo
     assert len(served.faults) == 5  # four attempts
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [("20", 20), ("Tue, 14 Nov 2023 22:13:40 GMT", 20), ("Tue, 14 Nov 2023 22:13:00 GMT", 0), ("soon", 0), ("", 0)],
+)
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("path", ["/trips", "/tokens"])
+def test_a_wait_that_the_service_asks_for_is_kept(
+    served: PolarisServer, catalog: PolarisCatalog, said: str, seconds: int, status: int, path: str
+) -> None:
+    served.namespaces["rides"], served.retry_after = {}, said
+    served.faults.append(("POST" if path == "/tokens" else "GET", path, status))
+    before = catalog._context.clock.now_ms()
+    assert catalog.table(NAME) is None
+    assert seconds * 1000 <= catalog._context.clock.now_ms() - before < seconds * 1000 + 1000
+
+
+def test_a_longer_wait_is_left_to_the_caller(served: PolarisServer, catalog: PolarisCatalog) -> None:
+    served.namespaces["rides"], served.retry_after = {}, "3600"
+    served.faults.append(("GET", "/trips", 429))
+    with pytest.raises(pudi.UnavailableError, match=r"\(429: a fault of 429\); try again in 3600 s") as raised:
+        catalog.table(NAME)
+    assert raised.value.retry_after_s == 3600
+
+
 def test_a_lost_answer_is_no_failure(served: PolarisServer, catalog: PolarisCatalog) -> None:
     served.namespaces["rides"] = {}
     served.lost.append("POST")

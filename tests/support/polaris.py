@@ -32,6 +32,7 @@ class PolarisServer:
         namespaces: the generic tables by their names, by namespace.
         icebergs: names of Iceberg tables: namespace and name.
         faults: statuses that the next requests of a method answer, by the end of the path.
+        retry_after: header `Retry-After` of answers 429 and 503; empty for none.
         lost: methods whose next request has its effect, but no answer.
         requests: method and path of each request, without those for tokens and the configuration.
         tokens: those that are valid now.
@@ -45,6 +46,7 @@ class PolarisServer:
     namespaces: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     icebergs: set[tuple[str, str]] = field(default_factory=set)
     faults: list[tuple[str, str, int]] = field(default_factory=list)
+    retry_after: str = ""
     lost: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
@@ -164,6 +166,8 @@ def polaris_server() -> Iterator[PolarisServer]:
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
+            if served.retry_after and status in {429, 503}:
+                self.send_header("Retry-After", served.retry_after)
             self.end_headers()
             self.wfile.write(data)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from pudi.config.arguments import text_given
 from pudi.context import Context
-from pudi.errors import InvalidArgumentError, PudiError
+from pudi.errors import InvalidArgumentError, PudiError, UnavailableError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -321,6 +321,8 @@ _Answer = TypeVar("_Answer")
 
 _ATTEMPTS: Final = 4
 _FIRST_WAIT_S: Final = 0.5
+_LONGEST_WAIT_S: Final = 60.0
+"""The longest wait that a service may ask for; after a longer one the caller may try again."""
 
 
 def batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
@@ -332,6 +334,8 @@ def batches(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
 def with_retries(attempt: Callable[[], _Answer], context: Context) -> _Answer:
     """Return what a request answers; repeat it a few times, with growing waits, while its error says it may succeed.
 
+    It waits as long as the service asks for, but at most a minute.
+
     Raises:
         PudiError: of the last attempt.
     """
@@ -339,9 +343,10 @@ def with_retries(attempt: Callable[[], _Answer], context: Context) -> _Answer:
         try:
             return attempt()
         except PudiError as error:
-            if not error.retryable:
+            asked = error.retry_after_s if isinstance(error, UnavailableError) else 0.0
+            if not error.retryable or asked > _LONGEST_WAIT_S:
                 raise
-            wait = _FIRST_WAIT_S * 2 ** (number - 1) * context.uniform(0.5, 1.5)
+            wait = asked + _FIRST_WAIT_S * 2 ** (number - 1) * context.uniform(0.5, 1.5)
             _log.info("asking again in %.1f s, after attempt %d of %d: %s", wait, number, _ATTEMPTS, error)
             context.clock.sleep(wait)
     return attempt()

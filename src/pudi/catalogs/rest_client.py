@@ -1,6 +1,7 @@
 """Requests to a REST catalog: bearer tokens, client credentials, repeated attempts, and errors by their kind.
 
-Sources: rest-catalog-open-api.yaml of Apache Iceberg, oauth-tokens-api.yaml of Apache Polaris, RFC 6749.
+Sources: rest-catalog-open-api.yaml of Apache Iceberg, oauth-tokens-api.yaml of Apache Polaris, RFC 6749, RFC 9110
+(`Retry-After`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timezone
+from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -136,9 +139,7 @@ class RestClient:
         answer = self._send("POST", place, "", data=asked)
         said = answer.text.replace(client[1], "…")[:_LONGEST]
         if _is_passing(answer.status_code):
-            raise UnavailableError(
-                f"{self._catalog}: {place} gives no token now ({answer.status_code}); try again later"
-            )
+            raise self._passing(answer, f"{self._catalog}: {place} gives no token now ({answer.status_code})")
         if answer.status_code != 200:
             wrong = f"{PolarisOptions.credential} and {PolarisOptions.scope}"
             if answer.status_code == 404:
@@ -215,7 +216,7 @@ class RestClient:
         if status == 409:
             return TableExistsError(f"{self._catalog}: there is a {what} already ({said})")
         if _is_passing(status):
-            return UnavailableError(f"{self._catalog} failed in {method} of the {what} ({said}); try again later")
+            return self._passing(answer, f"{self._catalog} failed in {method} of the {what} ({said})")
         if status in _EXPIRED:
             advice = f"give a valid {PolarisOptions.credential} or {PolarisOptions.token}"
         elif status == 403:
@@ -223,6 +224,25 @@ class RestClient:
         else:
             advice = "what was registered before stands"
         return RefusedError(f"{self._catalog} refused {method} of the {what} ({said}); {advice}")
+
+    def _passing(self, answer: Any, message: str) -> UnavailableError:
+        """Return the error of an answer that may be another later, with the wait that the service asks for."""
+        wait = _retry_after_s(answer.headers.get("Retry-After", ""), self._context.clock.now_ms() / 1000)
+        error = UnavailableError(f"{message}; try again {f'in {wait:.0f} s' if wait else 'later'}")
+        error.retry_after_s = wait
+        return error
+
+
+def _retry_after_s(text: str, now: float) -> float:
+    """Return the seconds that a header `Retry-After` asks for, as a number or a date; 0 where it says neither."""
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return 0.0
+    date = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
+    return max(date.timestamp() - now, 0.0)
 
 
 def _is_passing(status: int) -> bool:
