@@ -208,6 +208,28 @@ def test_sql_finds_and_makes_tables(tmp_path: Path, served: PolarisServer, monke
     assert served.namespaces["rides"] == {}
 
 
+def test_a_namespace_of_several_levels_is_a_database(
+    tmp_path: Path, served: PolarisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, place = served.options(), "polaris:rides.north.2026.trips"
+    created(tmp_path).sync(place, options=options)
+    assert list(served.namespaces) == ["rides", "rides.north", "rides.north.2026"]
+    assert pudi.Table(place, options).scan(["id"]).to_arrow().num_rows == 2
+    with pudi.catalog("polaris", options=options) as lake:
+        lake.create_table("rides.south.riders", str(tmp_path / "r"), {"id": "long"}, record_key="id")
+        assert lake.tables("rides.south") == ["riders"]
+        assert lake.table("rides.north.2026.trips").path == str(tmp_path / "t")
+        assert lake.drop_table("rides.south.riders")
+    for key, value in options.items():
+        monkeypatch.setenv(key.upper().replace(".", "_"), value)
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(local, "_SETTINGS", local._Settings())
+    pudi.sql(f"ATTACH 'polaris:{served.url}/lake' AS lake")
+    assert pudi.sql("SELECT count(*) AS n FROM lake.rides.north.`2026`.trips").to_pylist() == [{"n": 2}]
+    pudi.sql(f"CREATE TABLE lake.a.b.c (id BIGINT) USING hudi LOCATION '{tmp_path}/c'")
+    assert list(served.namespaces["a.b"]) == ["c"]
+
+
 def test_the_example_of_the_page_runs(
     served: PolarisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

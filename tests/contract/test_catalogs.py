@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -129,11 +130,24 @@ class TestPolaris(PlainCatalogTests):
         with open_catalog("polaris", "", served.options(), Context(clock=ManualClock())) as catalog:
             yield catalog
 
+    def test_a_namespace_has_those_above_it(self, served: PolarisServer, catalog: pudi.Catalog) -> None:
+        catalog.create_database("north.sea")
+        catalog.create_database("north.sea.oil.rigs")
+        assert list(served.namespaces) == ["north", "north.sea", "north.sea.oil", "north.sea.oil.rigs"]
+        assert catalog.has_database("north.sea.oil")
+        assert not catalog.has_database("oil")
+
     def test_a_generic_table_has_no_partitions(self, catalog: pudi.Catalog, table: CatalogTable) -> None:
         catalog.add_partitions(table, [])
         catalog.drop_partitions(table, [("eu",)])
         with pytest.raises(pudi.NotSupportedError, match=rf"{table.name} can't have partitions"):
             catalog.add_partitions(table, [CatalogPartition(("eu",), f"{table.location}/eu")])
+
+
+class TestPolarisNested(TestPolaris):
+    @pytest.fixture
+    def database(self) -> str:
+        return f"lake.contract{os.getpid()}.of three"  # each test has a server of its own
 
 
 @pytest.mark.parametrize(
@@ -156,11 +170,26 @@ def test_a_place_is_named_by_one_text(text: str, expected: CatalogPlace) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["db.trips", "hive://host:9083", "glue:", "glue:a.b.c", "C:\\data\\db.trips", "glue:.t"]
+    "text", ["db.trips", "hive://host:9083", "glue:", "glue:a..c", "C:\\data\\db.trips", "glue:.t"]
 )
 def test_what_names_no_place_is_refused(text: str) -> None:
     with pytest.raises(pudi.InvalidArgumentError, match=r"names no table of a catalog"):
         CatalogPlace.parse(text)
+
+
+def test_levels_of_a_database_are_refused_where_it_has_one(tmp_path: Path) -> None:
+    place = f"sqlite:{tmp_path}/catalog.db"
+    table = pudi.create(tmp_path / "t", {"id": "long"}, record_key="id")
+    lake = pudi.catalog(place)
+    for call in (
+        lambda: table.sync(f"{place}/a.b.trips"),
+        lambda: pudi.Table(f"{place}/a.b.trips"),
+        lambda: lake.create_table("a.b.trips", str(tmp_path / "other"), {"id": "long"}, record_key="id"),
+        lambda: lake.drop_table("a.b.trips"),
+    ):
+        with pytest.raises(pudi.InvalidArgumentError, match=rf"{place}: 'a\.b\.trips' names no table there"):
+            call()
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_user_registers_a_kind(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ WAREHOUSE = "lake"
 PREFIX = "of lake"
 _SERVICE = "/api/catalog"
 _PAGE = 2
+_LEVELS = "\x1f"
 
 Answer = tuple[int, dict[str, Any] | None]
 
@@ -29,7 +30,7 @@ class PolarisServer:
     """A catalog, each request under one guard.
 
     Attributes:
-        namespaces: the generic tables by their names, by namespace.
+        namespaces: the generic tables by their names, by namespace, whose levels dots separate.
         icebergs: names of Iceberg tables: namespace and name.
         faults: statuses that the next requests of a method answer, by the end of the path.
         retry_after: header `Retry-After` of answers 429 and 503; empty for none.
@@ -104,15 +105,19 @@ class PolarisServer:
     def _routed(self, method: str, path: list[str], query: dict[str, str], body: dict[str, Any]) -> Answer:
         match path:
             case ["v1", found, "namespaces"] if found == PREFIX and method == "POST":
-                (name,) = body["namespace"]
+                name, above = ".".join(body["namespace"]), ".".join(body["namespace"][:-1])
                 if name in self.namespaces:
                     return _error(409, "AlreadyExistsException", f"Cannot create namespace {name}. It already exists")
+                if above and above not in self.namespaces:
+                    return _error(404, "NoSuchNamespaceException", f"Parent namespace does not exist: {above}")
                 self.namespaces[name] = {}
-                return 200, {"namespace": [name], "properties": {}}
-            case ["v1", found, "namespaces", name] if found == PREFIX and method == "GET":
+                return 200, {"namespace": body["namespace"], "properties": {}}
+            case ["v1", found, "namespaces", levels] if found == PREFIX and method == "GET":
+                name = levels.replace(_LEVELS, ".")
                 if name in self.namespaces:
-                    return 200, {"namespace": [name], "properties": {}}
-            case ["polaris", "v1", found, "namespaces", name, "generic-tables", *table] if found == PREFIX:
+                    return 200, {"namespace": levels.split(_LEVELS), "properties": {}}
+            case ["polaris", "v1", found, "namespaces", levels, "generic-tables", *table] if found == PREFIX:
+                name = levels.replace(_LEVELS, ".")
                 if name not in self.namespaces:
                     return _error(404, "NoSuchNamespaceException", f"Namespace does not exist: {name}")
                 return self._tables(method, name, table, query, body)
@@ -130,7 +135,7 @@ class PolarisServer:
         if not table and method == "GET":
             first = int(query.get("pageToken") or 0)
             names = sorted(tables)
-            found = [{"namespace": [name], "name": each} for each in names[first : first + _PAGE]]
+            found = [{"namespace": name.split("."), "name": each} for each in names[first : first + _PAGE]]
             following = str(first + _PAGE) if first + _PAGE < len(names) else None
             return 200, {"identifiers": found, "next-page-token": following}
         if len(table) == 1 and table[0] in tables and method == "GET":

@@ -38,7 +38,7 @@ class TableName:
     """The name of a table in a catalog.
 
     Attributes:
-        database: its database.
+        database: its database; one of several levels as `a.b.c`, which only some catalogs have.
         table: its name there.
     """
 
@@ -52,8 +52,8 @@ class TableName:
         Raises:
             InvalidArgumentError: it's neither.
         """
-        database, dot, table = text_given(text, "the name of a table").rpartition(".")
-        if not table or (dot and not database) or any(char in text for char in "/:") or "." in database:
+        database, _, table = text_given(text, "the name of a table").rpartition(".")
+        if not all(text.split(".")) or any(char in text for char in "/:"):
             raise InvalidArgumentError(f"{text!r} names no table of a catalog: write database.table")
         return cls(database or "default", table)
 
@@ -239,6 +239,11 @@ class Catalog(ABC):
         """
         return True
 
+    @property
+    def has_nested_databases(self) -> bool:
+        """Whether a database may have several levels: `a.b.c`."""
+        return False
+
     @abstractmethod
     def has_database(self, name: str) -> bool:
         """Return whether there is a database of that name."""
@@ -254,6 +259,17 @@ class Catalog(ABC):
     @abstractmethod
     def tables(self, database: str, names: Sequence[str]) -> dict[str, CatalogTable]:
         """Return some tables by the names that were asked for, in one request; missing ones are left out."""
+
+    def check_name(self, name: TableName) -> None:
+        """Check that a table may have a name here.
+
+        Raises:
+            InvalidArgumentError: its database has several levels, and those of this catalog have one.
+        """
+        if "." in name.database and not self.has_nested_databases:
+            raise InvalidArgumentError(
+                f"{self}: {str(name)!r} names no table there: databases have one level: write database.table"
+            )
 
     def table(self, name: TableName) -> CatalogTable | None:
         """Return a table; None if it's not there."""

@@ -59,7 +59,7 @@ _REQUESTS: Final = 8
 
 
 class PolarisCatalog(Catalog):
-    """Generic tables in a catalog of Apache Polaris; a database is a namespace of one level.
+    """Generic tables in a catalog of Apache Polaris; a database is a namespace, `a.b.c` one of three levels.
 
     Args:
         address: the address of the service with the catalog's name (`https://host:8181/api/catalog/lake`), the name
@@ -115,13 +115,18 @@ class PolarisCatalog(Catalog):
         return False
 
     @property
+    def has_nested_databases(self) -> bool:
+        """Whether a database may have several levels: a namespace may."""
+        return True
+
+    @property
     def address(self) -> str:
         """The address: `polaris:`, that of the service, and the catalog's name."""
         return f"polaris:{self._uri}/{self._warehouse}" if self._uri.endswith(_SERVICE) else f"polaris:{self._uri}"
 
     def has_database(self, name: str) -> bool:
         """Return whether there is a namespace of that name."""
-        path = f"/v1/{self._prefix()}/namespaces/{quote(name, safe='')}"
+        path = f"/v1/{self._prefix()}/namespaces/{_in_path(name)}"
         try:
             self._client.answer(RestRequest("GET", path, f"namespace {name!r}"))
         except NotFoundError:
@@ -129,14 +134,19 @@ class PolarisCatalog(Catalog):
         return True
 
     def create_database(self, name: str) -> None:
-        """Create a namespace; one that is there stays as it is."""
-        body = {"namespace": [name], "properties": {}}
+        """Create a namespace, with missing ones above it; one that is there stays as it is."""
+        body = {"namespace": name.split("."), "properties": {}}
+        request = RestRequest("POST", f"/v1/{self._prefix()}/namespaces", f"namespace {name!r}", body=body)
+        above = name.rpartition(".")[0]
         try:
-            self._client.answer(
-                RestRequest("POST", f"/v1/{self._prefix()}/namespaces", f"namespace {name!r}", body=body)
-            )
+            self._client.answer(request)
         except TableExistsError:
             _log.debug("%s: there is a namespace %s", self, name)
+        except NotFoundError:
+            if not above or self.has_database(above):
+                raise
+            self.create_database(above)
+            self.create_database(name)
 
     def table_names(self, database: str) -> list[str]:
         """Return the names of a namespace's generic tables, sorted."""
@@ -262,7 +272,7 @@ class PolarisCatalog(Catalog):
         return f"{self._tables(name.database)}/{quote(name.table, safe='')}"
 
     def _tables(self, database: str) -> str:
-        return f"/polaris/v1/{self._prefix()}/namespaces/{quote(database, safe='')}/generic-tables"
+        return f"/polaris/v1/{self._prefix()}/namespaces/{_in_path(database)}/generic-tables"
 
     def _prefix(self) -> str:
         """Return what routes begin with; the service says it, once.
@@ -283,6 +293,15 @@ class PolarisCatalog(Catalog):
             settings = {**(said.get("defaults") or {}), **(said.get("overrides") or {})}
             self._known_prefix = quote(str(settings.get("prefix") or self._warehouse), safe="")
         return self._known_prefix
+
+
+_LEVELS: Final = "\x1f"
+"""Separates the levels of a namespace in a path."""
+
+
+def _in_path(database: str) -> str:
+    """Return a namespace as it stands in a path."""
+    return quote(database.replace(".", _LEVELS), safe="")
 
 
 _FIELDS: Final = ("name", "format", "base-location", "doc", "properties")

@@ -68,7 +68,7 @@ class AttachedCatalogs:
 
     def names(self, name: Name) -> bool:
         """Return whether a table's name begins with that of an attached catalog."""
-        return len(name.parts) == 3 and name.parts[0].lower() in self.addresses()
+        return len(name.parts) > 2 and name.parts[0].lower() in self.addresses()
 
     def attach(self, name: str, address: str) -> None:
         """Attach a catalog; it isn't asked for anything yet.
@@ -196,11 +196,14 @@ class AttachedCatalogs:
         return sorted(found)
 
     def _homes(self, name: Name) -> list[Home]:
-        """Return the places that a name may stand for: `table`, `database.table`, `catalog.database.table`."""
+        """Return the places that a name may stand for: `table`, `database.table`, `catalog.database.table`.
+
+        With a catalog before it, a database may have several levels.
+        """
         parts, known = name.parts, self.addresses()
-        if name.path is not None or len(parts) > 3:
+        if name.path is not None:
             return []
-        named = [parts[0].lower()] if len(parts) == 3 else sorted(known)
+        named = [parts[0].lower()] if len(parts) > 2 else sorted(known)
         return [Home(each, known[each], self._inner(name)) for each in named if each in known]
 
     def _own_homes(self, name: Name) -> list[Home]:
@@ -212,8 +215,8 @@ class AttachedCatalogs:
         return [Home(OWN_CATALOG, self._own, self._inner(name))]
 
     def _inner(self, name: Name) -> TableName:
-        parts = name.parts
-        return TableName(parts[-2].lower() if len(parts) > 1 else self._database(), parts[-1].lower())
+        *levels, table = [part.lower() for part in name.parts]
+        return TableName(".".join(levels[1:] if len(levels) > 1 else levels) or self._database(), table)
 
     def _search(self, name: Name, homes: Sequence[Home]) -> CataloguedEntry | None:
         found: list[CataloguedEntry] = []

@@ -121,7 +121,7 @@ def _is_cte(table: exp.Table) -> bool:
 def _use(query: Text, node: exp.Table, needed: frozenset[str] | None, functions: Sequence[str]) -> TableUse | None:
     if isinstance(node.this, exp.Func):
         return _function(query, node, functions)
-    parts = [part for part in (node.args.get(key) for key in ("catalog", "db", "this")) if part is not None]
+    parts = node.parts  # also of more than catalog, database and table
     spans = [part.meta for part in parts]
     if not all(isinstance(part, exp.Identifier) and "start" in span for part, span in zip(parts, spans, strict=True)):
         return None

@@ -190,7 +190,8 @@ def sync_table(meta: MetaClient, request: SyncRequest) -> SyncResult:
         TableExistsError: another table has the name in the catalog.
         SchemaError: the partition columns of the registered table are others.
         NotFoundError: the database is missing, and the options don't let it be created.
-        InvalidArgumentError: a partition path doesn't give the values of the partition columns.
+        InvalidArgumentError: a partition path doesn't give the values of the partition columns, or the catalog has no
+            database of several levels.
         RefusedError: the catalog refuses a change, for lack of rights or because of its rules for columns.
         UnavailableError: the catalog doesn't answer.
     """
@@ -265,6 +266,7 @@ class _Sync:
     def run(self) -> tuple[SyncedTable, ...]:
         """Register all tables."""
         wanted = self._registration.tables
+        self._catalog.check_name(wanted[0].name)
         known = self._catalog.tables(wanted[0].name.database, [each.name.table for each in wanted])
         for each in wanted:
             if (there := known.get(each.name.table)) is not None:

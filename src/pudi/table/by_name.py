@@ -87,6 +87,7 @@ class TableCatalog:
                 `table.sync(catalog, name)` registers it.
         """
         wanted = TableName.parse(name)
+        self._catalog.check_name(wanted)
         if self._catalog.table(wanted) is not None:
             raise TableExistsError(f"{self}: there is a table {wanted} already: drop it, or take another name")
         options = {**self._options, **map_given(roles.pop("options", None), "options")}
@@ -128,6 +129,7 @@ def drop_entries(catalog: Catalog, name: TableName) -> bool:
     Raises:
         TableNotFoundError: it's a table of another format.
     """
+    catalog.check_name(name)
     views = [f"{name.table}_ro", f"{name.table}_rt"]
     found = catalog.tables(name.database, [name.table, *views])
     own = {view: found[view].location for view in views if view in found and is_hudi(found[view])}

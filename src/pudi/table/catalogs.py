@@ -120,6 +120,7 @@ def hudi_entry(catalog: Catalog, name: TableName) -> CatalogTable:
         TableNotFoundError: the catalog has no such table, or one of another format.
         UnavailableError: the catalog doesn't answer.
     """
+    catalog.check_name(name)
     found = catalog.table(name)
     if found is None:
         place = catalogs.place_of(catalog.address, name)
