@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pudi.table.by_name import TableCatalog, catalog
     from pudi.table.create import create
     from pudi.table.import_table import import_table
-    from pudi.table.table import Table
+    from pudi.table.table import Table, scan_polars
     from pudi.timeline import register_time_generator
 
 __all__ = [
@@ -84,6 +84,7 @@ __all__ = [
     "register_time_generator",
     "register_validator",
     "report_progress",
+    "scan_polars",
     "spark",
     "sql",
 ]
@@ -109,6 +110,7 @@ _SOURCES = {
     "register_merger": "pudi.merge",
     "register_validator": "pudi.hooks",
     "report_progress": "pudi.context.progress",
+    "scan_polars": "pudi.table.table",
     "ingest": "pudi.ingest",
     "spark": "pudi.spark",
     "sql": "pudi.statement.local",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pudi.expr.arrow import evaluate, evaluate_all, to_arrow
 from pudi.expr.binder import bind, bind_value, bind_where, outside_where, parse
+from pudi.expr.from_arrow import columns_of, from_arrow
+from pudi.expr.from_polars import from_polars, real_predicate
 from pudi.expr.literals import constant
 from pudi.expr.pruning import BoundsArrays, ColumnBounds, call_key, prune, prune_many
 from pudi.expr.spark_sql import to_spark_sql
@@ -38,11 +40,14 @@ __all__ = [
     "call_key",
     "cast_kind",
     "columns",
+    "columns_of",
     "conjunction",
     "constant",
     "depends_on_zone",
     "evaluate",
     "evaluate_all",
+    "from_arrow",
+    "from_polars",
     "index_call",
     "keeps_order",
     "leaf_columns",
@@ -50,6 +55,7 @@ __all__ = [
     "parse",
     "prune",
     "prune_many",
+    "real_predicate",
     "replace_columns",
     "split_conjuncts",
     "to_arrow",

@@ -9,10 +9,14 @@ import base64
 import json
 import math
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Any, Final
+from functools import cache
+from types import FrameType
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +28,7 @@ from pudi.context import Storage
 from pudi.context.runtime import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, SetupError
+from pudi.expr import Column, Expr, conjunction, replace_columns
 from pudi.filegroup import PathColumns, open_base_file, path_columns
 from pudi.filegroup.clean_history import naming_retained
 from pudi.format.parquet import parquet_writer
@@ -37,11 +42,14 @@ from pudi.timeline import TimelinePlace, TimelineStore
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+    import pyarrow.dataset
 
     from pudi.engine.spark import reader as spark_reader
-    from pudi.scan import clustering_gain
+    from pudi.scan import clustering_gain, dataset, lazy_frame
 else:
     clustering_gain = lazy_module("pudi.scan.clustering_gain")
+    dataset = lazy_module("pudi.scan.dataset")
+    lazy_frame = lazy_module("pudi.scan.lazy_frame")
     spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
@@ -72,6 +80,16 @@ class Fields:
             for name, *inner in self.paths
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
+
+    def chosen(self, names: Sequence[str]) -> Fields:
+        """Return some of the columns, by their names in the scan."""
+        by_name = {".".join(path): path for path in self.paths}
+        return Fields(tuple(by_name[name] for name in names))
+
+    def stored(self, column: Column) -> Column:
+        """Return a column of the scan as the column, or the field inside, that is read."""
+        path = next(path for path in self.paths if ".".join(path) == column.path[0])
+        return Column((*path, *column.path[1:]), column.type)
 
     def of_frame(self, frame: Any) -> Any:
         """The columns of a Spark DataFrame."""
@@ -165,6 +183,35 @@ class LazyRows:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow C stream (the PyCapsule protocol)."""
         return self.to_batches().__arrow_c_stream__(requested_schema)
+
+
+_MANY_BYTES = 16 << 20
+"""Bytes of files from which on it matters that a reader's filter is lost."""
+_LAZY_READERS = ("duckdb", "datafusion", "polars.lazyframe")
+"""Modules whose code asks for a stream on behalf of a query that may have a filter."""
+
+
+@cache
+def _warn_once(reader: str) -> None:
+    warnings.warn(
+        f"{reader} reads all rows of the scan: an Arrow stream takes no filter. Pass scan.to_dataset() to DuckDB and "
+        "DataFusion, scan.to_polars(lazy=True) is a LazyFrame, and scan(where=…) filters in pudi",
+        stacklevel=4,
+    )
+
+
+def warn_of_whole_stream(plan: ReadPlan) -> None:
+    """Warn, once for each reader, that a query engine reads a whole table of some size because its filter is lost."""
+    if sum(each.size for each in plan.slices) < _MANY_BYTES:
+        return
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(8):
+        frame = None if frame is None else frame.f_back
+        module = "" if frame is None else str(frame.f_globals.get("__name__"))
+        reader = next((name for name in _LAZY_READERS if f"{module}.".startswith(f"{name}.")), None)
+        if reader is not None:
+            _warn_once(reader)
+            return
 
 
 def _polars() -> Any:
@@ -391,6 +438,74 @@ class Scan(LazyRows):
         if fields is None:
             return batches
         return pa.RecordBatchReader.from_batches(self.schema, (fields.of_batch(batch) for batch in batches))
+
+    def narrowed(self, columns: Sequence[str] | None, where: Sequence[Expr], limit: int | None = None) -> Scan:
+        """Return a scan of fewer columns and rows, for a filter that a query engine applies to this one.
+
+        A scan with a limit stays at its rows, whose choice isn't the filter's: it takes no condition.
+
+        Args:
+            columns: names of columns of this scan; None for all.
+            where: bound conditions over columns of this scan. Rows come back for which all are true.
+            limit: greatest number of rows; None for this scan's.
+        """
+        plan, fields = self._plan, self._fields
+        if plan.limit is None and where:
+            own = where if fields is None else [replace_columns(part, fields.stored) for part in where]
+            plan = replace(plan, where=conjunction([*(() if plan.where is None else (plan.where,)), *own]))
+        if columns is not None:
+            fields = None if fields is None else fields.chosen(columns)
+            read = columns if fields is None else dict.fromkeys(path[0] for path in fields.paths)
+            plan = replace(plan, columns=tuple(read))
+        if limit is not None:
+            plan = replace(plan, limit=limit if plan.limit is None else min(limit, plan.limit))
+        return replace(self, _plan=plan, _fields=fields, _planned=None)
+
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> pl.DataFrame: ...
+
+    @overload
+    def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
+
+    def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
+        """The rows as a polars DataFrame; raises as `to_batches`.
+
+        Args:
+            lazy: a LazyFrame instead. Columns, filters and `head` of its queries reach the scan, which skips files and
+                row groups by them; rows come in batches.
+
+        Raises:
+            SetupError: polars isn't installed.
+        """
+        if not lazy:
+            return LazyRows.to_polars(self)
+        _polars()
+        return lazy_frame.scan_lazily(self)
+
+    def to_dataset(self) -> pyarrow.dataset.Dataset:
+        """The rows as a pyarrow dataset, for DuckDB, DataFusion, and what else reads one.
+
+        Columns and filters of queries reach the scan, which skips files and row groups by them; rows come in batches,
+        and reading ends with a limit. Each query reads anew, at this scan's instant.
+        """
+        return dataset.ScanDataset(self)
+
+    def to_duckdb(self, connection: Any, name: str) -> Any:
+        """Register the rows as a view of DuckDB, as of `to_dataset`, and return its relation.
+
+        Args:
+            connection: a connection of DuckDB, or the module `duckdb` itself for its default one.
+            name: the view's name; a view that has it is replaced.
+        """
+        connection.register(name, self.to_dataset())
+        return connection.table(name)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream (the PyCapsule protocol), which takes no filter."""
+        plan = self._plan
+        if plan.narrowed is None and plan.limit is None:
+            warn_of_whole_stream(self.plan)
+        return LazyRows.__arrow_c_stream__(self, requested_schema)
 
     def to_spark(self, spark: Any) -> Any:
         """The rows as a lazy Spark DataFrame, read by Spark's own Parquet reader.

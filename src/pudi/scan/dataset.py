@@ -1,0 +1,162 @@
+"""The rows of a scan as a pyarrow dataset: what pyarrow's readers push becomes a condition of the scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.fs
+
+from pudi.errors import NotSupportedError
+from pudi.expr import Expr, columns_of, from_arrow
+
+_NOT_BY_ITSELF = "a pudi scan, which is read by the methods of its dataset"
+"""The file of the dataset that Arrow's C++ code sees: a reader that goes around `scanner` names it in its error."""
+
+
+class NarrowableRows(Protocol):
+    """Rows that a query engine narrows before it reads them: a `Scan`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Their columns."""
+
+    def narrowed(
+        self, columns: Sequence[str] | None, where: Sequence[Expr], limit: int | None = None
+    ) -> NarrowableRows:
+        """Fewer columns and rows, as of `Scan.narrowed`."""
+
+    def to_batches(self) -> pa.RecordBatchReader:
+        """The rows as a stream."""
+
+
+class ScanDataset(pads.UnionDataset):  # type: ignore[misc]  # pyarrow has no types
+    """The rows of a scan. DuckDB and DataFusion push columns and filters into it, and stop reading at a limit.
+
+    It is pyarrow's own class, since DuckDB offers filters to nothing else. `scanner` is pudi's, and so are all methods
+    of `Dataset` that go through it.
+
+    Args:
+        scan: the rows.
+        filters: conditions of `filter`.
+    """
+
+    def __init__(self, scan: NarrowableRows, filters: Sequence[pc.Expression] = ()) -> None:
+        schema, form, files = scan.schema, pads.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
+        nothing = pads.FileSystemDataset([form.make_fragment(_NOT_BY_ITSELF, files)], schema, form, files)
+        super().__init__(schema, [nothing])
+        self._scan = scan
+        self._filters = tuple(filters)
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,
+        batch_size: int = 131_072,
+        **options: Any,
+    ) -> pads.Scanner:
+        """Return a scanner, which can be read once.
+
+        Args:
+            columns: the columns that come back, or expressions by name; None for all.
+            filter: the rows that come back.
+            batch_size: greatest number of rows in a batch.
+            options: the others of pyarrow's scanners, about files, are ignored; `use_threads` and `memory_pool` hold.
+        """
+        whole = self._whole_filter(filter)
+        schema, needed = self.schema, self._needed(columns, whole)
+        names = schema.names if needed is None else [name for name in schema.names if name in needed]
+        where = () if whole is None else from_arrow(whole, schema)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from self._scan.narrowed(names, where).to_batches()
+
+        read = pa.schema([schema.field(name) for name in names])
+        kept = {name: value for name, value in options.items() if name in {"use_threads", "memory_pool"}}
+        wanted = dict(columns) if isinstance(columns, Mapping) else columns if columns is None else list(columns)
+        return pads.Scanner.from_batches(
+            batches(), schema=read, columns=wanted, filter=whole, batch_size=batch_size, **kept
+        )
+
+    def _whole_filter(self, filter: pc.Expression | None) -> pc.Expression | None:
+        whole = None
+        for each in (*self._filters, *(() if filter is None else (filter,))):
+            whole = each if whole is None else whole & each
+        return whole
+
+    @staticmethod
+    def _needed(columns: Iterable[str] | Mapping[str, Any] | None, filter: pc.Expression | None) -> set[str] | None:
+        """Return the columns to read; None for all."""
+        if columns is None:
+            return None
+        expressions = [] if filter is None else [filter]
+        if isinstance(columns, Mapping):
+            expressions += columns.values()
+        found: set[str] = set() if isinstance(columns, Mapping) else set(columns)
+        for each in expressions:
+            used = columns_of(each)
+            if used is None:
+                return None
+            found |= used
+        return found
+
+    def filter(self, expression: pc.Expression) -> ScanDataset:
+        """Return the dataset with fewer rows."""
+        return ScanDataset(self._scan, (*self._filters, expression))
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ScanFragment]:
+        """Yield the one part that it has: pudi reads several files at once by itself."""
+        yield ScanFragment(self if filter is None else self.filter(filter))
+
+    def replace_schema(self, schema: pa.Schema) -> ScanDataset:
+        """Refuse another schema: a scan's rows have that of the table; raises NotSupportedError."""
+        raise NotSupportedError(f"a dataset of a scan with another schema: {schema}")
+
+    @property
+    def children(self) -> list[pads.Dataset]:
+        """None: it isn't made of other datasets."""
+        return []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScanDataset, (self._scan, self._filters)
+
+
+class ScanFragment:
+    """The rows of a dataset as its only part, as DataFusion reads one.
+
+    Args:
+        dataset: the rows.
+    """
+
+    def __init__(self, dataset: ScanDataset) -> None:
+        self._dataset = dataset
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The columns."""
+        return self._dataset.schema
+
+    @property
+    def partition_expression(self) -> pc.Expression:
+        """True: nothing is known about all rows."""
+        return pc.scalar(True)
+
+    def scanner(self, schema: pa.Schema | None = None, **options: Any) -> pads.Scanner:
+        """Return a scanner; arguments as of the dataset's, and its own schema."""
+        del schema
+        return self._dataset.scanner(**options)
+
+    def to_batches(self, schema: pa.Schema | None = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """The rows in batches."""
+        yield from self.scanner(schema, **options).to_batches()
+
+    def to_table(self, schema: pa.Schema | None = None, **options: Any) -> pa.Table:
+        """The rows."""
+        return self.scanner(schema, **options).to_table()
+
+    def count_rows(self, **options: Any) -> int:
+        """The number of rows."""
+        return int(self._dataset.count_rows(**options))
