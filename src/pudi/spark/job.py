@@ -28,9 +28,6 @@ from pudi.table.base import client_of
 from pudi.table.create import check_engine, first_write
 from pudi.writes.prerequisites import check_services_around
 
-FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
-"""Names of the format in a Hudi job."""
-
 
 class SaveMode(str, Enum):
     """Behaviour of a write to an existing table (Spark's SaveMode, as HoodieSparkSqlWriter interprets it)."""

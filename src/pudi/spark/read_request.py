@@ -14,11 +14,11 @@ from typing import Any
 
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import FormatOptions, Option, names_in, spelled
-from pudi.config.arguments import path_given, text_given
-from pudi.config.option import given_text, text_of
+from pudi.config.arguments import path_given
+from pudi.config.option import text_of
 from pudi.errors import InvalidArgumentError, NotSupportedError, naming
 from pudi.scan.change_batches import BatchLimits, newest_offset
-from pudi.spark.job import FORMATS
+from pudi.spark.builders import OptionBuilder
 from pudi.spark.streaming.batches import ChangedRows, ChangesRequest
 from pudi.table import Table
 
@@ -148,7 +148,7 @@ class ReadRequest:
         return self
 
 
-class FrameReader:
+class FrameReader(OptionBuilder):
     """Collects what to read and how; `load` does it. Mirrors `pyspark.sql.DataFrameReader`.
 
     Args:
@@ -156,31 +156,11 @@ class FrameReader:
         storage_options: credentials and settings of the storage.
     """
 
+    _does = "pudi.spark.read reads"
+
     def __init__(self, spark: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        super().__init__(storage_options)
         self._spark = spark
-        self._storage_options = storage_options
-        self._options: dict[str, str] = {}
-
-    def format(self, source: str) -> FrameReader:
-        """Tolerated, so that a Hudi job's line works: `hudi`.
-
-        Raises:
-            InvalidArgumentError: another format.
-        """
-        if text_given(source, "format") not in FORMATS:
-            raise InvalidArgumentError(f"format {source!r}: pudi.spark.read reads Hudi tables only")
-        return self
-
-    def option(self, key: str, value: str | bool | int | float) -> FrameReader:
-        """Set an option of the named format; `load` refuses unknown keys."""
-        self._options[key] = given_text(key, value)
-        return self
-
-    def options(self, **options: str | bool | int | float) -> FrameReader:
-        """Set several options: `.options(**hudi_options)`."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
 
     def load(self, path: str | os.PathLike[str] | None = None) -> Any:
         """The rows as a lazy DataFrame, read by Spark's own Parquet reader.

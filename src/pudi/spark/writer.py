@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pudi.client import CommitResult
-from pudi.config import TableConfig, WriteOptions, resolve
-from pudi.config.arguments import names_given, path_given, text_given
-from pudi.config.option import given_text
+from pudi.config import WriteOptions, resolve
+from pudi.config.arguments import text_given
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
 from pudi.plan import Operation
-from pudi.spark.job import FORMATS, SaveMode, WriteJob
+from pudi.spark.builders import WriteBuilder
+from pudi.spark.job import SaveMode, WriteJob
 from pudi.spark.streaming.sink import BatchWriter, is_connect, make_writer
 from pudi.storage import open_storage
 
@@ -28,7 +28,7 @@ _CHECKPOINT = "checkpointLocation"
 _CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
 
 
-class FrameWriter:
+class FrameWriter(WriteBuilder):
     """Collects what to write and how; `save` does it. Mirrors `pyspark.sql.DataFrameWriter`.
 
     Args:
@@ -36,33 +36,12 @@ class FrameWriter:
         storage_options: credentials and settings of the storage.
     """
 
+    _does = "pudi.spark.write writes"
+
     def __init__(self, frame: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        super().__init__(storage_options)
         self._frame = frame
-        self._storage_options = storage_options
-        self._options: dict[str, str] = {}
         self._mode = SaveMode.ERROR
-        self._partition_by: tuple[str, ...] = ()
-
-    def format(self, source: str) -> FrameWriter:
-        """Tolerated, so that a Hudi job's line works: `hudi`.
-
-        Raises:
-            InvalidArgumentError: another format.
-        """
-        if text_given(source, "format") not in FORMATS:
-            raise InvalidArgumentError(f"format {source!r}: pudi.spark.write writes Hudi tables only")
-        return self
-
-    def option(self, key: str, value: str | bool | int | float) -> FrameWriter:
-        """Set a Hudi option; `save` refuses unknown keys."""
-        self._options[key] = given_text(key, value)
-        return self
-
-    def options(self, **options: str | bool | int | float) -> FrameWriter:
-        """Set several options: `.options(**hudi_options)`."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
 
     def mode(self, save_mode: str) -> FrameWriter:
         """Set what to do if there is a table: `append`, `overwrite`, `ignore` or `error` (the default).
@@ -73,11 +52,6 @@ class FrameWriter:
             InvalidArgumentError: another mode.
         """
         self._mode = SaveMode.parse(save_mode)
-        return self
-
-    def partitionBy(self, *columns: str | Sequence[str]) -> FrameWriter:  # noqa: N802 - Spark's name
-        """Partition columns, or one list of them, where the options don't name them."""
-        self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
         return self
 
     def save(
@@ -100,12 +74,9 @@ class FrameWriter:
             ConflictError: another writer won; nothing of this write is visible.
             ChangedSinceError: the table has changed since `if_unchanged_since`; nothing was written.
         """
-        options = dict(self._options)
-        target = options.pop("path", None) if path is None else path_given(path)
+        target, options = self._target(path)
         if not target:
             raise InvalidArgumentError("save needs a path, the table's root: save('/data/trips')")
-        if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):
-            options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
         return WriteJob(target, options, self._storage_options).run(self._frame, self._mode, since=if_unchanged_since)
 
 
@@ -119,7 +90,7 @@ def write(frame: Any, *, storage_options: Mapping[str, str] | None = None) -> Fr
     return FrameWriter(frame, storage_options)
 
 
-class StreamWriter:
+class StreamWriter(WriteBuilder):
     """Collects what a streaming query writes and how; `start` starts it. Mirrors Spark's `DataStreamWriter`.
 
     Args:
@@ -127,35 +98,14 @@ class StreamWriter:
         storage_options: credentials and settings of the storage.
     """
 
+    _does = "pudi.spark.stream_writer writes"
+
     def __init__(self, frame: Any, storage_options: Mapping[str, str] | None = None) -> None:
+        super().__init__(storage_options)
         self._frame = frame
-        self._storage_options = storage_options
-        self._options: dict[str, str] = {}
         self._mode = "append"
         self._name: str | None = None
         self._trigger: dict[str, Any] = {}
-        self._partition_by: tuple[str, ...] = ()
-
-    def format(self, source: str) -> StreamWriter:
-        """Tolerated, so that a Hudi job's line works: `hudi`.
-
-        Raises:
-            InvalidArgumentError: another format.
-        """
-        if text_given(source, "format") not in FORMATS:
-            raise InvalidArgumentError(f"format {source!r}: pudi.spark.stream_writer writes Hudi tables only")
-        return self
-
-    def option(self, key: str, value: str | bool | int | float) -> StreamWriter:
-        """Set a Hudi option, `path` or `checkpointLocation`; `start` refuses unknown keys."""
-        self._options[key] = given_text(key, value)
-        return self
-
-    def options(self, **options: str | bool | int | float) -> StreamWriter:
-        """Set several options: `.options(**hudi_options)`."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
 
     def outputMode(self, mode: str) -> StreamWriter:  # noqa: N802 - Spark's name
         """`append` (the default), `update`, or `complete`, for which the operation must be `insert_overwrite_table`."""
@@ -184,11 +134,6 @@ class StreamWriter:
         self._trigger = trigger
         return self
 
-    def partitionBy(self, *columns: str | Sequence[str]) -> StreamWriter:  # noqa: N802 - Spark's name
-        """Partition columns of a table that doesn't exist yet, or a list, where the options don't name them."""
-        self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
-        return self
-
     def start(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Start the query.
 
@@ -210,8 +155,7 @@ class StreamWriter:
         check_session(self._frame.sparkSession)
         if not self._frame.isStreaming:
             raise InvalidArgumentError("stream_writer takes a streaming DataFrame: use pudi.spark.write(df)")
-        options = dict(self._options)
-        target = options.pop("path", None) if path is None else path_given(path)
+        target, options = self._target(path)
         checkpoint = options.pop(_CHECKPOINT, None)
         if not target:
             raise InvalidArgumentError("start needs a path")
@@ -222,8 +166,6 @@ class StreamWriter:
                 "has written",
                 table=target,
             )
-        if self._partition_by and not any(key in options for key in TableConfig.partition_by.keys):
-            options[TableConfig.partition_by.job_keys[0]] = ",".join(self._partition_by)
         writer = make_writer(target, options, self._storage_options)
         self._check_mode(options, target)
         writer.job.check_columns(self._frame.columns)
