@@ -61,6 +61,18 @@ def take_column(column: Column, places: Rows) -> pa.ChunkedArray:
     return pa.chunked_array(pieces, column.type)
 
 
+def list_offsets(lists: pa.Array) -> pa.Array:
+    """Return the offsets of lists or maps, null where the value is: pyarrow before 17 takes no `mask` for maps.
+
+    Args:
+        lists: an array that isn't a part of another one, whose offsets don't begin at 0.
+    """
+    if not lists.null_count:
+        return lists.offsets
+    null = joined_arrays([lists.is_null(), pa.array([False])])
+    return pc.if_else(null, pa.scalar(None, lists.offsets.type), lists.offsets)
+
+
 def ordered_by(rows: pa.Table, column: str) -> pa.Table:
     """Return the rows of a table in the order of a column."""
     return take(rows, pc.sort_indices(rows, [(column, "ascending")]))

@@ -14,7 +14,7 @@ from pyarrow import types as pt
 
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr.sqltypes import is_binary, is_string
-from pudi.schema.arrays import joined_arrays
+from pudi.schema.arrays import joined_arrays, list_offsets
 from pudi.statement.translate.kinds import spark_name
 
 _WIDE = pa.decimal256(76, 38)
@@ -112,16 +112,10 @@ def _arranged(array: pa.Array, wanted: pa.DataType, by_name: bool) -> pa.Array:
     array = joined_arrays([array])  # offsets of a part of an array don't begin at 0
     if pt.is_map(array.type):
         items = _arranged(array.items, wanted.item_type, by_name)
-        return pa.MapArray.from_arrays(_offsets(array), array.keys, items)
+        return pa.MapArray.from_arrays(list_offsets(array), array.keys, items)
     if pt.is_list(array.type):
-        return pa.ListArray.from_arrays(_offsets(array), _arranged(array.values, wanted.value_type, by_name))
+        return pa.ListArray.from_arrays(list_offsets(array), _arranged(array.values, wanted.value_type, by_name))
     return array
-
-
-def _offsets(array: pa.Array) -> pa.Array:
-    """Return the offsets of lists or maps, null where the value is: pyarrow before 17 takes no `mask` for maps."""
-    null = joined_arrays([array.is_null(), pa.array([False])])
-    return pc.if_else(null, pa.scalar(None, pa.int32()), array.offsets)
 
 
 def _converted(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.client import TableSnapshot
 from pudi.errors import NotFoundError
 from pudi.metadata.record_schema import RECORD_SCHEMA, all_columns
-from pudi.schema.arrays import joined_arrays
+from pudi.schema.arrays import joined_arrays, list_offsets
 
 
 def read_records(snapshot: TableSnapshot) -> pa.Table:
@@ -52,19 +51,10 @@ def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind):
         parts = [_as(part, field.type) for part, field in zip(values.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null())
+    values = joined_arrays([values]) if values.offset else values
     if pa.types.is_map(kind):
         entries = _as(values.keys, kind.key_type), _as(values.items, kind.item_type)
-        return pa.MapArray.from_arrays(_offsets(values), *entries, type=kind)
+        return pa.MapArray.from_arrays(list_offsets(values), *entries, type=kind)
     if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(_offsets(values), _as(values.values, kind.value_type), type=kind)
+        return pa.ListArray.from_arrays(list_offsets(values), _as(values.values, kind.value_type), type=kind)
     return values.cast(kind)
-
-
-def _offsets(values: pa.Array) -> pa.Array:
-    """Return the offsets of lists, null where the list is: arrays of an offset of their own are copied first."""
-    found = values if not values.offset else joined_arrays([values])
-    ends = found.offsets
-    if not found.null_count:
-        return ends
-    gone = joined_arrays([found.is_null(), pa.array([False])])
-    return pc.if_else(gone, pa.scalar(None, ends.type), ends)

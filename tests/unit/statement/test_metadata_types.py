@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.table.metadata_records import _as, _shown
 
 pytestmark = pytest.mark.metadata_by_default
 
@@ -43,3 +44,11 @@ def test_a_table_without_a_metadata_table(tmp_path: Path) -> None:
     table = pudi.create(tmp_path / "t", schema, options={"hoodie.metadata.enable": "false"})
     with pytest.raises(pudi.NotFoundError, match="no metadata table"):
         table.metadata_records()
+
+
+def test_a_part_of_an_array_keeps_its_own_entries() -> None:
+    kind = pa.map_(pa.string(), pa.time64("us"))
+    whole = pa.array([[("a", 1)], None, [("b", 2), ("c", 3)], []], kind)
+    assert _as(whole.slice(1), _shown(kind)).to_pylist() == [None, [("b", 2), ("c", 3)], []]
+    lists = pa.array([[1], [2, 3]], pa.list_(pa.time64("us")))
+    assert _as(lists.slice(1), _shown(lists.type)).to_pylist() == [[2, 3]]
