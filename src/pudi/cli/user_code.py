@@ -6,6 +6,8 @@ import functools
 import importlib
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path as LocalPath
 from typing import Any
 
@@ -23,12 +25,8 @@ def register(named: str | None) -> None:
     """
     if named is None:
         return
-    try:
+    with _user_code("--merger", named):
         merger: Any = _imported("--merger", named, what="Class")()
-    except PudiError:
-        raise
-    except Exception as error:  # any exception of the user's module
-        raise InvalidArgumentError(f"--merger {named!r} can't be made: {type(error).__name__}: {error}") from error
     if not isinstance(merger, pudi.RecordMerger):
         raise InvalidArgumentError(f"--merger {named!r} is no pudi.RecordMerger")
     pudi.register_merger(merger)
@@ -48,11 +46,18 @@ def _imported(option: str, named: str, *, what: str = "function") -> Any:
     here = str(LocalPath.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
+    with _user_code(option, named):
         return getattr(importlib.import_module(module), name)  # noqa: TID251
+
+
+@contextmanager
+def _user_code(option: str, named: str) -> Iterator[None]:
+    """Raise what the user's module raises as an error of the option that names it."""
+    try:
+        yield
     except PudiError:
         raise
-    except Exception as error:  # any exception of the user's module
+    except Exception as error:
         raise InvalidArgumentError(f"{option} {named!r} can't be made: {type(error).__name__}: {error}") from error
 
 

@@ -17,7 +17,7 @@ from pudi.errors import InvalidArgumentError, PudiError
 from pudi.format import Action, instant_to_millis
 from pudi.indexing.index_request import IndexInfo, indexes_of
 from pudi.services.registry import planned_services
-from pudi.table.diagnosis import Pending
+from pudi.table.diagnosis import FileCounts, Pending, counts
 from pudi.table.history import HistoryEntry, describe_instant, problem_of_pending
 from pudi.table.slices import row_counts
 from pudi.upgrade.maintenance import MaintenanceRequest, MaintenanceStep, maintain
@@ -80,26 +80,14 @@ class ColumnInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSize:
-    """The files that a reader of the newest state sees.
+class TableSize(FileCounts):
+    """The size of a table.
 
     Attributes:
-        partitions: how many hold data.
-        file_groups: how many there are, each with one current file slice.
-        base_files: their base files.
-        base_bytes: bytes of these.
-        log_files: their log files.
-        log_bytes: bytes of these.
         records: of the base files, as commits or column statistics state them; log files change records. None if
             neither states it of all of them.
     """
 
-    partitions: int
-    file_groups: int
-    base_files: int
-    base_bytes: int
-    log_files: int
-    log_bytes: int
     records: int | None
 
 
@@ -207,18 +195,9 @@ def _columns(snapshot: TableSnapshot) -> tuple[ColumnInfo, ...]:
 
 def _size(snapshot: TableSnapshot) -> TableSize | None:
     slices = snapshot.view(sizes=False).all_slices()
-    bases = [each.base for each in slices if each.base is not None]
-    logs = [log for each in slices for log in each.logs]
-    counts = row_counts(snapshot, [each.path for each in bases])
-    return TableSize(
-        partitions=len({each.partition for each in slices}),
-        file_groups=len(slices),
-        base_files=len(bases),
-        base_bytes=sum(each.size for each in bases),
-        log_files=len(logs),
-        log_bytes=sum(each.size for each in logs),
-        records=sum(counts.values()) if len(counts) == len(bases) else None,
-    )
+    bases = [each.base.path for each in slices if each.base is not None]
+    rows = row_counts(snapshot, bases)
+    return TableSize(**counts(slices), records=sum(rows.values()) if len(rows) == len(bases) else None)
 
 
 def _services(meta: MetaClient, options: Options) -> tuple[MaintenanceStep, ...]:

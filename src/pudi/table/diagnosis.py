@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pudi.filegroup import FileSlice
     from pudi.sync.compare import RegisteredState
 
 
@@ -63,16 +64,45 @@ class SizeClass:
 
 
 @dataclass(frozen=True, slots=True)
-class FileFacts:
-    """The table's files.
+class FileCounts:
+    """The files that a reader of the newest state sees.
 
     Attributes:
         partitions: how many hold data.
-        file_groups: how many there are.
-        base_files: those of the newest slices.
-        base_bytes: their bytes.
-        log_files: those of the newest slices.
-        log_bytes: their bytes.
+        file_groups: how many there are, each with one current file slice.
+        base_files: their base files.
+        base_bytes: bytes of these.
+        log_files: their log files.
+        log_bytes: bytes of these.
+    """
+
+    partitions: int
+    file_groups: int
+    base_files: int
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+
+
+def counts(slices: Sequence[FileSlice]) -> dict[str, int]:
+    """Return the attributes of `FileCounts` for the newest slices."""
+    bases = [each.base for each in slices if each.base is not None]
+    logs = [log for each in slices for log in each.logs]
+    return {
+        "partitions": len({each.partition for each in slices}),
+        "file_groups": len(slices),
+        "base_files": len(bases),
+        "base_bytes": sum(each.size for each in bases),
+        "log_files": len(logs),
+        "log_bytes": sum(each.size for each in logs),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts(FileCounts):
+    """The table's files.
+
+    Attributes:
         most_logs: log files of the file group with the most.
         small_limit: bytes below which a base file counts as small.
         small_files: how many do.
@@ -82,12 +112,6 @@ class FileFacts:
         histogram: base files of the newest slices by size.
     """
 
-    partitions: int
-    file_groups: int
-    base_files: int
-    base_bytes: int
-    log_files: int
-    log_bytes: int
     most_logs: int
     small_limit: int
     small_files: int

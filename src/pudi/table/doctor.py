@@ -33,6 +33,7 @@ from pudi.table.diagnosis import (
     MetadataFacts,
     Overlap,
     SizeClass,
+    counts,
 )
 from pudi.table.service_health import failing_services, service_backlog, service_targets
 from pudi.upgrade.upgrade_intent import read_intent
@@ -138,7 +139,6 @@ def _slices(snapshot: TableSnapshot) -> tuple[list[FileSlice], str]:
 
 def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> FileFacts:
     sizes = [each.base.size for each in slices if each.base is not None]
-    logs = [log for each in slices for log in each.logs]
     lows, highs = [0, *_EDGES], [*_EDGES, None]
     histogram = []
     for low, high in zip(lows, highs, strict=True):
@@ -149,20 +149,15 @@ def _files(slices: Sequence[FileSlice], small: int, count: int, total: int) -> F
         if each.base is not None and each.base.size < small:
             by_partition[each.partition] = by_partition.get(each.partition, 0) + 1
     most = max(by_partition, key=lambda partition: by_partition[partition], default="")
-    current = sum(sizes) + sum(log.size for log in logs)
+    newest = counts(slices)
     return FileFacts(
-        partitions=len({each.partition for each in slices}),
-        file_groups=len(slices),
-        base_files=len(sizes),
-        base_bytes=sum(sizes),
-        log_files=len(logs),
-        log_bytes=sum(log.size for log in logs),
+        **newest,
         most_logs=max((len(each.logs) for each in slices), default=0),
         small_limit=small,
         small_files=sum(by_partition.values()),
         most_small=(most, by_partition.get(most, 0)),
-        older_files=count - len(sizes) - len(logs),
-        older_bytes=total - current,
+        older_files=count - newest["base_files"] - newest["log_files"],
+        older_bytes=total - newest["base_bytes"] - newest["log_bytes"],
         histogram=tuple(histogram),
     )
 

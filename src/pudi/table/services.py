@@ -70,9 +70,8 @@ class MaintenanceVerbs(VerbGroup):
             ConflictError: another process runs the plan, or a commit that it includes was rolled back; nothing is
                 published.
         """
-        meta, resolved = self._for_call(options)
-        service = registry.service_named("log_compaction" if log_compaction else "compaction", meta.storage.root)
-        on = target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
+        on = self._target(spark, options)
+        service = registry.service_named("log_compaction" if log_compaction else "compaction", self._path)
         return runner.run_on_request(service, on, when_due=_names_trigger(options))
 
     def clean(self, *, spark: Any = None, options: Mapping[str, str] | None = None) -> CommitResult | None:
@@ -95,9 +94,7 @@ class MaintenanceVerbs(VerbGroup):
             NotSupportedError: the table is of a kind that this release can't write.
             ConflictError: another process runs the plan.
         """
-        meta, resolved = self._for_call(options)
-        service = registry.service_named("clean", meta.storage.root)
-        return runner.run_on_request(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        return runner.run_on_request(registry.service_named("clean", self._path), self._target(spark, options))
 
     def archive(self, *, options: Mapping[str, str] | None = None) -> int:
         """Move old commits from the active timeline to the archive, with the cleans and rollbacks that are older.
@@ -116,10 +113,9 @@ class MaintenanceVerbs(VerbGroup):
             InvalidArgumentError: a wrong option.
             CorruptError: an instant or the archive can't be read.
         """
-        meta, resolved = self._for_call(options)
-        on, service = target.ServiceTarget.of_table(meta, engine_of(None), resolved), archiving.Archive()
+        on, service = self._target(None, options), archiving.Archive()
         moved = service.run(on)
-        if failing.read_failure(meta.storage, service.name) is not None:
+        if failing.read_failure(on.meta.storage, service.name) is not None:
             failing.clear_failure(on, service.name)
         return moved
 
@@ -162,9 +158,7 @@ class MaintenanceVerbs(VerbGroup):
         given = map_given(options, "options", self._path)
         if where is not None:
             if partitions is not None:
-                raise InvalidArgumentError(
-                    "cluster takes either partition paths or where", table=self._meta.storage.root
-                )
+                raise InvalidArgumentError("cluster takes either partition paths or where", table=self._path)
             partitions = choosing.partitions_where(TableSnapshot.load(self._meta.reopen({})), where)
             if not partitions:
                 return None
@@ -174,9 +168,8 @@ class MaintenanceVerbs(VerbGroup):
         }
         if partitions is not None:
             asked |= ClusteringOptions.of_partitions(names_given(partitions, "partitions", self._path))
-        meta, resolved = self._for_call(given | {key: text for key, text in asked.items() if text is not None})
-        service = registry.service_named("clustering", meta.storage.root)
-        return runner.run_on_request(service, target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved))
+        on = self._target(spark, given | {key: text for key, text in asked.items() if text is not None})
+        return runner.run_on_request(registry.service_named("clustering", self._path), on)
 
     def maintain(
         self, *, dry_run: bool = False, spark: Any = None, options: Mapping[str, str] | None = None
@@ -277,10 +270,8 @@ class MaintenanceVerbs(VerbGroup):
         """
         if text_given(service, "service", self._path) in _INDEXES:
             return self._schedule_index(service, options)
-        planned = registry.service_named(service, self._meta.storage.root)
-        meta, resolved = self._for_call(options)
-        on = target.ServiceTarget.of_table(meta, engine_of(None, None), resolved)
-        instant = runner.schedule(planned, on, when_due=_names_trigger(options))
+        planned = registry.service_named(service, self._path)
+        instant = runner.schedule(planned, self._target(None, options), when_due=_names_trigger(options))
         return None if instant is None else instant.requested
 
     def run_pending(
@@ -307,13 +298,17 @@ class MaintenanceVerbs(VerbGroup):
             NotSupportedError: another service.
             PudiError: as `compact`.
         """
-        meta, resolved = self._for_call(options)
-        engine = engine_of(None, spark)
+        on = self._target(spark, options)
         wanted = None if service is None else text_given(service, "service", self._path)
-        names = None if wanted is None else {registry.service_named(wanted, meta.storage.root).name}
+        names = None if wanted is None else {registry.service_named(wanted, self._path).name}
         chosen = None if instants is None else names_given(instants, "instants", self._path)
-        done = runner.run_pending(target.ServiceTarget.of_table(meta, engine, resolved), names, chosen)
-        return done if service is not None else [*done, *indexing.run_pending_indexes(meta, engine, resolved)]
+        done = runner.run_pending(on, names, chosen)
+        return done if service is not None else [*done, *indexing.run_pending_indexes(on.meta, on.engine, on.options)]
+
+    def _target(self, spark: Any, options: Mapping[str, str] | None) -> target.ServiceTarget:
+        """Return the table as services work on it in one call."""
+        meta, resolved = self._for_call(options)
+        return target.ServiceTarget.of_table(meta, engine_of(None, spark), resolved)
 
     def _schedule_index(self, kind: str, options: Mapping[str, str] | None) -> str:
         """Plan an index that a table can have only once; return the instant of the plan."""
