@@ -20,7 +20,7 @@ from pudi.config.arguments import count_given, names_given, path_given, seconds_
 from pudi.context import Context
 from pudi.engine import is_spark_frame
 from pudi.engine.spark.session import check_session
-from pudi.errors import CorruptError, InvalidArgumentError, TableExistsError, TableNotFoundError
+from pudi.errors import CorruptError, InvalidArgumentError, TableExistsError
 from pudi.ingest.files import TEXT_FORMATS, FileSource, without_keys
 from pudi.ingest.source import BadRecord, Batch, Checkpoint, Source, is_stated, resumed
 from pudi.ingest.table_source import TableSource
@@ -30,6 +30,7 @@ from pudi.storage import canonical_root
 from pudi.table import Table, create
 from pudi.table.base import client_of
 from pudi.table.create import check_engine, first_write
+from pudi.table.table import find_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +278,7 @@ class Ingestion:
         )
 
     def _table(self) -> Table | None:
-        try:
-            return Table(self.target, options=self.options, storage_options=self.storage_options)
-        except TableNotFoundError:
-            return None
+        return find_table(self.target, self.options, self.storage_options)
 
     def _check_columns(self, table: Table) -> None:
         """Refuse columns of a new table that a table which is there contradicts."""
@@ -377,9 +375,8 @@ class Ingestion:
     def _keep(self, bad: Sequence[BadRecord], at: str) -> None:
         """Put bad records into the error table; a batch that comes again puts the same ones there."""
         assert self.error_table is not None
-        try:
-            errors = Table(self.error_table, storage_options=self.storage_options)
-        except TableNotFoundError:
+        errors = find_table(self.error_table, storage_options=self.storage_options)
+        if errors is None:
             try:
                 errors = create(
                     self.error_table, _ERROR_COLUMNS, record_key="error_id", storage_options=self.storage_options

@@ -26,6 +26,7 @@ from pudi.storage import canonical_root, delete_folder, open_storage
 from pudi.table import Table, create
 from pudi.table.base import client_of
 from pudi.table.create import check_engine, first_write
+from pudi.table.table import find_table
 from pudi.writes.prerequisites import check_services_around
 
 
@@ -182,10 +183,7 @@ class WriteJob:
 
     def table(self) -> Table | None:
         """Return the table; None without one."""
-        try:
-            return Table(self.path, options=self.options, storage_options=self.storage_options)
-        except TableNotFoundError:
-            return None
+        return find_table(self.path, self.options, self.storage_options)
 
     def _by_key(self, operation: Operation, resolved: Options, table: Table | None, frame: Any) -> Operation:
         """The operation, where there are record keys to do it by; the default becomes an insert without them.

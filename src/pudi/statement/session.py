@@ -24,6 +24,7 @@ from pudi.statement.table_uses import TableUse, uses_of
 from pudi.statement.translate.scope import NO_COLUMN
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
+from pudi.table.table import find_table
 
 _VIEW = re.compile(r"\s*CREATE\b[^(]*?\bVIEW\b", re.IGNORECASE)
 _READ_OPTIMIZED = FormatOptions.as_read_optimized.key
@@ -84,11 +85,7 @@ class Session:
         found = self.named(name)
         if found is None and self.catalog.warehouse() is not None:
             path = self.catalog.location(name)
-            try:
-                Table(path)
-            except TableNotFoundError:
-                return None
-            return None if self.host.has(name) else Entry(path)
+            return None if find_table(path) is None or self.host.has(name) else Entry(path)
         return found
 
     def check_free(self, name: TableName, home: Home | None) -> None:

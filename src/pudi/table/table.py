@@ -14,7 +14,7 @@ from pudi.client.find_index import check_index
 from pudi.config import TableConfig, check_consistent, resolve
 from pudi.config.arguments import map_given, path_given, texts_given
 from pudi.context.runtime import lazy_module
-from pudi.errors import InvalidArgumentError
+from pudi.errors import InvalidArgumentError, TableNotFoundError
 from pudi.filegroup import FileSlice
 from pudi.plan import Operation, Selection
 from pudi.scan import ChangeFeed, Scan, change_feed, changes_scan, snapshot_scan
@@ -407,3 +407,15 @@ def scan_polars(
     table = Table(path, options, storage_options)
     scan = table.scan(columns, where, as_of=as_of, read_optimized=read_optimized, meta_fields=meta_fields)
     return scan.to_polars(lazy=True)
+
+
+def find_table(
+    path: str | os.PathLike[str],
+    options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Table | None:
+    """Open a table; None if there is none. Arguments and other errors as of `Table`."""
+    try:
+        return Table(path, options, storage_options)
+    except TableNotFoundError:
+        return None

@@ -17,7 +17,6 @@ from pudi.statement.execute.create import (
     full_index_name,
     is_kept_by_table,
     known_column,
-    table_at,
 )
 from pudi.statement.host import CataloguedEntry, Entry
 from pudi.statement.session import Session, named
@@ -32,6 +31,7 @@ from pudi.statement.tree import (
 )
 from pudi.storage import delete_folder, open_storage, remove_folders
 from pudi.table import Table
+from pudi.table.table import find_table
 
 
 def drop_table(session: Session, statement: DropTable) -> Any:
@@ -51,7 +51,7 @@ def drop_table(session: Session, statement: DropTable) -> Any:
         managed = catalogued.is_managed if entry is catalogued else _is_in_warehouse(session, statement.table, entry)
         if statement.table.path is not None and not statement.purge:
             raise InvalidArgumentError("a path is no name that could be dropped: DROP TABLE … PURGE deletes the table")
-        deletes = (statement.purge or (managed and not catalogued.is_view)) and table_at(entry.path) is not None
+        deletes = (statement.purge or (managed and not catalogued.is_view)) and find_table(entry.path) is not None
         storage = open_storage(entry.path)
         if deletes:
             check_none_below(storage)

@@ -14,7 +14,7 @@ from pudi.config.option import Option, Scope, names_in
 from pudi.config.read_options import FormatOptions
 from pudi.config.sync_options import SyncStrategy
 from pudi.config.table_options import COPY_ON_WRITE, MERGE_ON_READ, OtherTableOptions, TableOptions
-from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError, TableNotFoundError
+from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError
 from pudi.format.metadata_partitions import EXPRESSION_INDEX_PREFIX, SECONDARY_INDEX_PREFIX
 from pudi.schema import without_meta_fields
 from pudi.schema.spark_types import arrow_to_spark_type, arrow_type_of, quote
@@ -31,6 +31,7 @@ from pudi.statement.tree import (
 )
 from pudi.table import Table, create
 from pudi.table.create import check_engine
+from pudi.table.table import find_table
 
 _HIVE_STYLE = TableOptions.hive_style.key
 SHORT_NAMES = {
@@ -60,7 +61,7 @@ def create_table(session: Session, statement: CreateTable) -> Any:
             raise TableExistsError(f"there is a table {statement.table} already: drop it, or write IF NOT EXISTS")
         if statement.table.path is None:
             session.check_free(statement.table, home)
-        known = table_at(path)
+        known = find_table(path)
     if statement.like is not None:
         statement = _like_table(session, statement)
     with session.at(statement.table):
@@ -104,14 +105,6 @@ def _check_view(table: Table | None) -> None:
         raise InvalidArgumentError(f"{what}, and there is no table: create it first, without this property")
     if table.config.table_type != MERGE_ON_READ:
         raise InvalidArgumentError(f"{what}, and this one is copy-on-write: leave it out", table=table.path)
-
-
-def table_at(path: str) -> Table | None:
-    """Open the table at a path; None if there is none."""
-    try:
-        return Table(path)
-    except TableNotFoundError:
-        return None
 
 
 def is_kept_by_table(key: str) -> bool:
