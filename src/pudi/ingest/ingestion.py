@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -389,17 +389,7 @@ class Ingestion:
                 "error table",
                 table=errors.path,
             )
-        rows = [
-            {
-                "error_id": f"{each.source}#{each.position}",
-                "source": each.source,
-                "position": each.position,
-                "record": each.record,
-                "error": each.error,
-                "taken_at": at,
-            }
-            for each in bad
-        ]
+        rows = [{"error_id": f"{each.source}#{each.position}", **asdict(each), "taken_at": at} for each in bad]
         errors.upsert(pa.Table.from_pylist(rows, _ERROR_COLUMNS), options={WriteOptions.conflict_retries.key: _RETRIES})
 
     def _wait(self, seconds: float) -> None:

@@ -6,8 +6,9 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import fastavro
@@ -132,7 +133,7 @@ def parse_json(
     options = pa_json.ParseOptions(explicit_schema=explicit, newlines_in_values=False)
     block = pa_json.ReadOptions(block_size=max(1 << 20, *(len(line) + 2 for line in lines), 1))
     bare = [line.strip() for line in lines]
-    waiting = [np.array([number for number, line in enumerate(bare) if line not in {b"", _NULL}], dtype=np.int64)]
+    numbers = np.array([number for number, line in enumerate(bare) if line not in {b"", _NULL}], dtype=np.int64)
     parts: list[pa.Table] = []
     kept: list[npt.NDArray[np.int64]] = []
     bad: list[BadRecord] = []
@@ -144,19 +145,14 @@ def parse_json(
 
     for number in (number for number, line in enumerate(bare) if line == _NULL):
         refuse(number, "null is no record")
-    while waiting:
-        numbers = waiting.pop()
-        if not len(numbers):
-            continue
-        try:
-            parts.append(_read_json([lines[number] for number in numbers], block, options))
-            kept.append(numbers)
-        except pa.ArrowInvalid as error:
-            if len(numbers) == 1:
-                refuse(int(numbers[0]), _ROW.sub("", str(error)))
-            else:
-                half = len(numbers) // 2
-                waiting += [numbers[half:], numbers[:half]]
+
+    def read(start: int, end: int) -> None:
+        some = numbers[start:end]
+        parts.append(_read_json([lines[number] for number in some], block, options))
+        kept.append(some)
+
+    for place, error in _failing(len(numbers), read):
+        refuse(int(numbers[place]), _ROW.sub("", error))
     if not parts:
         return Parsed((explicit or pa.schema([])).empty_table(), tuple(bad))
     try:
@@ -167,10 +163,25 @@ def parse_json(
         ) from error
     days = {each.name: each.type for each in schema or () if pa.types.is_date(each.type)}
     rows, wrong = _cast(rows, {name: kind for name, kind in days.items() if name in rows.column_names})
-    numbers = np.concatenate(kept)
+    good = np.concatenate(kept)
     for place in sorted(wrong):
-        refuse(int(numbers[place]), wrong[place])
+        refuse(int(good[place]), wrong[place])
     return Parsed(rows, tuple(sorted(bad, key=lambda each: each.position)))
+
+
+def _failing(count: int, attempt: Callable[[int, int], object]) -> Iterator[tuple[int, str]]:
+    """Yield the places of items that fail alone, with the error: all are tried together, then halves of what fails."""
+    waiting = [(0, count)] if count else []
+    while waiting:
+        start, end = waiting.pop()
+        try:
+            attempt(start, end)
+        except pa.ArrowInvalid as error:
+            if end - start == 1:
+                yield start, str(error)
+            else:
+                middle = (start + end) // 2
+                waiting += [(middle, end), (start, middle)]
 
 
 def _read_json(lines: Sequence[bytes], block: pa_json.ReadOptions, options: pa_json.ParseOptions) -> pa.Table:
@@ -288,7 +299,7 @@ def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, d
     wrong: dict[int, str] = {}
     for name, kind in kinds.items():
         for place, error in _refused(rows[name], kind):
-            wrong.setdefault(place, f"column {name!r}: {error}")
+            wrong.setdefault(place, f"column {name!r}: {error[:500]}")
     if len(wrong) > MOST_BAD:  # the file is refused
         return rows, wrong
     if wrong:
@@ -300,21 +311,10 @@ def _cast(rows: pa.Table, kinds: Mapping[str, pa.DataType]) -> tuple[pa.Table, d
     return rows, wrong
 
 
-def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> list[tuple[int, str]]:
-    """Return the places of values that can't be cast, found by halving."""
-    found: list[tuple[int, str]] = []
-    waiting = [(0, len(column))]
-    while waiting and len(found) <= MOST_BAD:
-        start, end = waiting.pop()
-        try:
-            pc.cast(column.slice(start, end - start), kind)
-        except pa.ArrowInvalid as error:
-            if end - start == 1:
-                found.append((start, str(error)[:500]))
-            else:
-                middle = (start + end) // 2
-                waiting += [(middle, end), (start, middle)]
-    return found
+def _refused(column: pa.ChunkedArray, kind: pa.DataType) -> Iterator[tuple[int, str]]:
+    """Return the places of values that can't be cast, with the errors; one more than may be, at most."""
+    failing = _failing(len(column), lambda start, end: pc.cast(column.slice(start, end - start), kind))
+    return islice(failing, MOST_BAD + 1)
 
 
 def together(parsed: Sequence[Parsed], names: Sequence[str], root: str) -> pa.Table:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pudi.config import TableConfig
 from pudi.config.arguments import names_given, path_given, text_given
 from pudi.config.option import given_text
 from pudi.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 FORMATS = frozenset({"hudi", "org.apache.hudi", "pudi"})
 """Names of the format in a Hudi job."""
-_Self = TypeVar("_Self", bound="OptionBuilder")
-_SelfWriter = TypeVar("_SelfWriter", bound="WriteBuilder")
 
 
 class OptionBuilder:
@@ -31,7 +32,7 @@ class OptionBuilder:
         self._storage_options = storage_options
         self._options: dict[str, str] = {}
 
-    def format(self: _Self, source: str) -> _Self:
+    def format(self, source: str) -> Self:
         """Tolerated, so that a Hudi job's line works: `hudi`.
 
         Raises:
@@ -41,12 +42,12 @@ class OptionBuilder:
             raise InvalidArgumentError(f"format {source!r}: {self._does} Hudi tables only")
         return self
 
-    def option(self: _Self, key: str, value: str | bool | int | float) -> _Self:
+    def option(self, key: str, value: str | bool | int | float) -> Self:
         """Set an option, by Hudi's key or one of Spark's; unknown keys are refused in the end."""
         self._options[key] = given_text(key, value)
         return self
 
-    def options(self: _Self, **options: str | bool | int | float) -> _Self:
+    def options(self, **options: str | bool | int | float) -> Self:
         """Set several options: `.options(**hudi_options)`."""
         for key, value in options.items():
             self.option(key, value)
@@ -60,7 +61,7 @@ class WriteBuilder(OptionBuilder):
         super().__init__(storage_options)
         self._partition_by: tuple[str, ...] = ()
 
-    def partitionBy(self: _SelfWriter, *columns: str | Sequence[str]) -> _SelfWriter:  # noqa: N802 - Spark's name
+    def partitionBy(self, *columns: str | Sequence[str]) -> Self:  # noqa: N802 - Spark's name
         """Partition columns of a table that doesn't exist yet, or a list, where the options don't name them."""
         self._partition_by = names_given(columns[0] if len(columns) == 1 else columns, "partitionBy")
         return self

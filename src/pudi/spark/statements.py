@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pudi.config.read_options import FormatOptions
 from pudi.engine.spark.session import check_session, functions, is_connect, sql_errors, struct_type
-from pudi.errors import InvalidArgumentError, NotSupportedError
+from pudi.errors import NotSupportedError
 from pudi.record import SPARK_ERROR_MARK
 from pudi.scan import ChangeFeed, Scan
 from pudi.schema import arrow_to_spark_json, spark_struct_to_arrow
@@ -23,7 +23,7 @@ from pudi.statement.attached_catalogs import PURGED
 from pudi.statement.execute.merge_computed import COMPUTED
 from pudi.statement.host import OWN_CATALOG, CataloguedEntry, MergeQuery, Settings
 from pudi.statement.run import run
-from pudi.statement.store_assignment import check_storable, places
+from pudi.statement.store_assignment import check_count, check_storable, places
 from pudi.statement.table_uses import TableUse, replaced
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
@@ -138,11 +138,7 @@ class SparkHost:
         by_name: bool = False,
     ) -> Any:
         """The columns of a query as columns of a table, cast where a value keeps its meaning; see `Host`."""
-        if len(frame.columns) != len(columns):
-            raise InvalidArgumentError(
-                f"the table takes {len(columns)} columns ({', '.join(f.name for f in columns)}), "
-                f"the query has {len(frame.columns)}"
-            )
+        check_count(columns, len(frame.columns))
         sql = functions(frame)
         numbered = frame.toDF(*(f"_{n}" for n in range(len(columns))))
         kinds = [field.dataType.simpleString() for field in numbered.schema.fields]

@@ -23,7 +23,7 @@ from pudi.schema.spark_types import quote
 from pudi.statement.host import DATABASE, DEFAULT, CataloguedEntry, MergeQuery, Settings
 from pudi.statement.parse.reader import wrong
 from pudi.statement.run import run
-from pudi.statement.store_assignment import check_storable, stored
+from pudi.statement.store_assignment import check_count, check_storable, stored
 from pudi.statement.table_uses import TableUse, replaced
 from pudi.statement.translate import JAVA_TEXT, REFUSED, Columns, refused, translate
 from pudi.statement.tree import TableName, Text
@@ -184,11 +184,7 @@ class LocalHost:
         by_name: bool = False,
     ) -> pa.Table:
         """The columns of a query as columns of a table; see `Host`."""
-        if frame.num_columns != len(columns):
-            raise InvalidArgumentError(
-                f"the table takes {len(columns)} columns ({', '.join(f.name for f in columns)}), "
-                f"the query has {frame.num_columns}"
-            )
+        check_count(columns, frame.num_columns)
         for field, column in zip(columns, frame.columns, strict=True):
             if not casts and column.null_count < len(column):  # DuckDB's nulls are integers
                 check_storable(column.type, field, by_name=by_name)

@@ -8,6 +8,8 @@ range is an error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -19,6 +21,17 @@ from pudi.statement.translate.kinds import spark_name
 
 _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38
+
+
+def check_count(columns: Sequence[pa.Field], count: int) -> None:
+    """Refuse a query with more or fewer columns than those that it is to fill.
+
+    Raises:
+        InvalidArgumentError: it has others.
+    """
+    if count != len(columns):
+        names = ", ".join(each.name for each in columns)
+        raise InvalidArgumentError(f"the table takes {len(columns)} columns ({names}), the query has {count}")
 
 
 def check_storable(given: pa.DataType, field: pa.Field, *, by_name: bool = False) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pudi.client import CommitResult
 from pudi.config import TableConfig
 from pudi.config.arguments import map_given, names_given, path_given
 from pudi.context import Storage
@@ -118,14 +117,8 @@ def import_table(
             own, groups = seen[path]
             file = SourceFile(path, size, groups, values=values[path])
             sources.append(replace(file, partition=_partition(keys, whole, file, own)))
-        _run(table, whole, sources, spark, copy=copy)
+        import_action.import_files(table._request(engine_of(None, spark), None), whole, sources, copy=copy)
     return table
-
-
-def _run(
-    table: Table, source: ImportSource, files: Sequence[SourceFile], spark: Any, *, copy: bool
-) -> CommitResult | None:
-    return import_action.import_files(table._request(engine_of(None, spark), None), source, files, copy=copy)
 
 
 def _check_apart(source: str, target: str) -> None:

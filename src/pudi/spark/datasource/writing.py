@@ -200,25 +200,23 @@ def stream_writer_of(given: Mapping[str, str], schema: Any, overwrite: bool) -> 
     if overwrite:
         raise NotSupportedError("writeStream.format('pudi') has no output mode complete: use pudi.spark.stream_writer")
     compaction = {CompactionOptions.run_async.key: "false"}
-    if _merges_on_read(options) and not resolve_writer(options).explicit(CompactionOptions.run_async):
+    if _merges_without_service(options):
         options = {CompactionOptions.inline.key: "true", **options}  # no process lives on to compact beside batches
     kind = type("PudiStreamWriter", (_StreamWriter, base), {})
     # the batch makes the table: one that was deleted since the last batch must not be there again, and empty
     return kind(_staged_write({**options, **compaction}, schema, overwrite, creates=False))
 
 
-def _merges_on_read(options: Mapping[str, str]) -> bool:
-    """Return whether batches go to a merge-on-read table: that which is there, or that which the options describe."""
-    request = ReadRequest.of(options)
-    table = WriteJob(request.path, dict(request.options), request.storage_options).table()
-    found = resolve_writer(options)[TableConfig.table_type] if table is None else table.config.table_type
-    return bool(found == MERGE_ON_READ)
+def _merges_without_service(options: Mapping[str, str]) -> bool:
+    """Return whether batches go to a merge-on-read table, and no option asks for a compaction beside them.
 
-
-def resolve_writer(options: Mapping[str, str]) -> Any:
-    """Resolve the options of a write."""
+    The table is that which is there, or that which the options describe.
+    """
     request = ReadRequest.of(options)
-    return resolve(request.options, table=request.path)
+    resolved = resolve(request.options, table=request.path)
+    table = WriteJob(request.path, request.options, request.storage_options).table()
+    kind = resolved[TableConfig.table_type] if table is None else table.config.table_type
+    return bool(kind == MERGE_ON_READ) and not resolved.explicit(CompactionOptions.run_async)
 
 
 def _staged_write(given: Mapping[str, str], schema: Any, overwrite: bool, *, creates: bool) -> StagedWrite:
