@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pudi.cli.common import errors
 from pudi.cli.exchange import export, import_table, ingest, sync
 from pudi.cli.health import check, doctor, repair
 from pudi.cli.indexes import index
@@ -73,10 +74,9 @@ for command in (
     changes,
     history,
     files,
+    import_table,
+    export,
+    ingest,
+    index,
 ):
-    app.command()(command)
-
-app.command(name="import")(import_table)
-app.command()(export)
-app.command()(ingest)
-app.command()(index)
+    app.command("import" if command is import_table else None)(errors()(command))

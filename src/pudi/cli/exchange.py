@@ -26,7 +26,6 @@ from pudi.cli.common import (
     Where,
     WriteOption,
     counted,
-    errors,
     opened,
     pairs,
     say,
@@ -69,23 +68,22 @@ def import_table(
     source_option: SourceOption = None,
 ) -> None:
     """Make a Hudi table of a folder of Parquet files, in one commit."""
-    with errors():
-        table = pudi.import_table(
-            source,
-            target,
-            record_key=split(record_key),
-            partition_by=split(partition_by),
-            ordering=split(ordering),
-            table_type=table_type,
-            name=name,
-            copy=not rewrite,
-            options=pairs("--option", option),
-            storage_options=pairs("--storage-option", storage_option) or None,
-            source_options=pairs("--source-option", source_option) or None,
-        )
-        commits = table.timeline.commits
-        files = counted(len(table.file_slices()), "file")
-        say(f"imported {files} by {commits[-1].requested}" if commits else "imported no rows: the files have none")
+    table = pudi.import_table(
+        source,
+        target,
+        record_key=split(record_key),
+        partition_by=split(partition_by),
+        ordering=split(ordering),
+        table_type=table_type,
+        name=name,
+        copy=not rewrite,
+        options=pairs("--option", option),
+        storage_options=pairs("--storage-option", storage_option) or None,
+        source_options=pairs("--source-option", source_option) or None,
+    )
+    commits = table.timeline.commits
+    files = counted(len(table.file_slices()), "file")
+    say(f"imported {files} by {commits[-1].requested}" if commits else "imported no rows: the files have none")
 
 
 def export(
@@ -103,12 +101,11 @@ def export(
     ] = None,
 ) -> None:
     """Write the rows of a table as plain files."""
-    with errors():
-        table = opened(path, storage_option, merger)
-        scan = table.scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
-        storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
-        done = scan.to_files(out, format=format, storage_options=storage)
-        say(f"wrote {counted(done.rows, 'row')} to {counted(done.files, 'file')}")
+    table = opened(path, storage_option, merger)
+    scan = table.scan(split(columns), where, as_of=as_of, meta_fields=meta_fields)
+    storage = pairs("--out-option", out_option) or pairs("--storage-option", storage_option) or None
+    done = scan.to_files(out, format=format, storage_options=storage)
+    say(f"wrote {counted(done.rows, 'row')} to {counted(done.files, 'file')}")
 
 
 def sync(
@@ -125,10 +122,9 @@ def sync(
     storage_option: StorageOption = None,
 ) -> None:
     """Register a table in a catalog, where engines find it by name; later only what changed since."""
-    with errors():
-        table = opened(path, storage_option)
-        done = table.sync(to, complete=complete, options=pairs("--option", option))
-        say(json.dumps(asdict(done)) if as_json else str(done))
+    table = opened(path, storage_option)
+    done = table.sync(to, complete=complete, options=pairs("--option", option))
+    say(json.dumps(asdict(done)) if as_json else str(done))
 
 
 class SourceKind(str, Enum):
@@ -186,40 +182,39 @@ def ingest(
     The commits say where to go on. A signal ends it after the current batch, a second one immediately; either way
     nothing is lost or taken in twice.
     """
-    with errors():
-        register(merger)
-        storage = pairs("--storage-option", storage_option) or None
-        of_source = pairs("--source-option", source_option) or storage
-        options = pairs("--option", option)
-        steps = [imported_transform(each) for each in transform or ()]
-        if debezium is not None:
-            steps.insert(0, package.debezium_events(debezium))
-            options = {**events.debezium_options(debezium), **options}
-        if sql is not None:
-            steps.append(package.sql_transform(_text("--sql", sql)))
-        session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
-        job = package.Ingestion(
-            _SourceArguments(
-                source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source, deletes
-            ).source(),
-            target,
-            op,
-            record_key=split(record_key),
-            partition_by=split(partition_by),
-            ordering=split(ordering),
-            table_type=table_type,
-            schema=None if schema is None else _schema(schema),
-            transforms=steps,
-            error_table=error_table,
-            checkpoint=checkpoint,
-            spark=session,
-            options=options,
-            storage_options=storage,
-            report=lambda done: typer.echo(done.to_json()),
-        )
-        with stopping_at_signals(job.stop):
-            job.run(continuous=continuous, interval_s=interval, max_batches=max_batches)
-        end()
+    register(merger)
+    storage = pairs("--storage-option", storage_option) or None
+    of_source = pairs("--source-option", source_option) or storage
+    options = pairs("--option", option)
+    steps = [imported_transform(each) for each in transform or ()]
+    if debezium is not None:
+        steps.insert(0, package.debezium_events(debezium))
+        options = {**events.debezium_options(debezium), **options}
+    if sql is not None:
+        steps.append(package.sql_transform(_text("--sql", sql)))
+    session, end = spark_session("pudi ingest") if on_spark else (None, lambda: None)
+    job = package.Ingestion(
+        _SourceArguments(
+            source, path, limit, pairs("--kafka", kafka), pairs("--registry", registry), of_source, deletes
+        ).source(),
+        target,
+        op,
+        record_key=split(record_key),
+        partition_by=split(partition_by),
+        ordering=split(ordering),
+        table_type=table_type,
+        schema=None if schema is None else _schema(schema),
+        transforms=steps,
+        error_table=error_table,
+        checkpoint=checkpoint,
+        spark=session,
+        options=options,
+        storage_options=storage,
+        report=lambda done: typer.echo(done.to_json()),
+    )
+    with stopping_at_signals(job.stop):
+        job.run(continuous=continuous, interval_s=interval, max_batches=max_batches)
+    end()
 
 
 @dataclass(frozen=True, slots=True)

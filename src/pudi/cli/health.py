@@ -20,7 +20,6 @@ from pudi.cli.common import (
     Yes,
     asks,
     console,
-    errors,
     opened,
     pairs,
     plain,
@@ -36,11 +35,10 @@ if TYPE_CHECKING:
 
 def check(path: Path, as_json: Json = False, storage_option: StorageOption = None, merger: Merger = None) -> None:
     """Compare a table's metadata table with its files; exits with 2 if they differ."""
-    with errors():
-        found = opened(path, storage_option, merger).check()
-        say_json(found.to_json() if as_json else str(found))
-        if not found.ok:
-            raise typer.Exit(WRONG)
+    found = opened(path, storage_option, merger).check()
+    say_json(found.to_json() if as_json else str(found))
+    if not found.ok:
+        raise typer.Exit(WRONG)
 
 
 def repair(
@@ -56,24 +54,23 @@ def repair(
 
     Exits with 2 if a difference was not repaired.
     """
-    with errors():
-        asking = not dry_run and asks(yes=yes, as_json=as_json)
-        table = opened(path, storage_option, merger)
+    asking = not dry_run and asks(yes=yes, as_json=as_json)
+    table = opened(path, storage_option, merger)
 
-        def confirm(plan: RepairPlan) -> bool:
-            if not as_json:
-                say(str(plan))
-            return not dry_run and (not asking or typer.confirm("repair this?"))
+    def confirm(plan: RepairPlan) -> bool:
+        if not as_json:
+            say(str(plan))
+        return not dry_run and (not asking or typer.confirm("repair this?"))
 
-        done = table.repair(confirm=confirm, options=pairs("--option", option))
-        if as_json:
-            say_json(done.to_json())
-        else:
-            if done.plan.is_empty and not done.plan.found.ok:
-                say(str(done.plan))
-            say(str(done))
-        if not done.ok:
-            raise typer.Exit(WRONG)
+    done = table.repair(confirm=confirm, options=pairs("--option", option))
+    if as_json:
+        say_json(done.to_json())
+    else:
+        if done.plan.is_empty and not done.plan.found.ok:
+            say(str(done.plan))
+        say(str(done))
+    if not done.ok:
+        raise typer.Exit(WRONG)
 
 
 def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storage_option: StorageOption = None) -> None:
@@ -81,14 +78,13 @@ def doctor(path: Path, as_json: Json = False, option: WriteOption = None, storag
 
     Exits with 2 if there is a warning.
     """
-    with errors():
-        found = opened(path, storage_option).doctor(options=pairs("--option", option))
-        if as_json:
-            say_json(found.to_json())
-        else:
-            _show(found, console())
-        if not found.ok:
-            raise typer.Exit(WRONG)
+    found = opened(path, storage_option).doctor(options=pairs("--option", option))
+    if as_json:
+        say_json(found.to_json())
+    else:
+        _show(found, console())
+    if not found.ok:
+        raise typer.Exit(WRONG)
 
 
 def _show(found: Diagnosis, out: Console) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table as Report
 
 import pudi
-from pudi.cli.common import Merger, Path, PlanOnly, StorageOption, console, errors, opened, pairs
+from pudi.cli.common import Merger, Path, PlanOnly, StorageOption, console, opened, pairs
 from pudi.cli.output import add
 from pudi.context.runtime import lazy_module
 
@@ -49,13 +49,12 @@ def index(
     merger: Merger = None,
 ) -> None:
     """Show a table's indexes, create one, drop one, or run those that are planned."""
-    with errors():
-        run_index(
-            opened(path, storage_option, merger),
-            action,
-            index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
-            plan_only=plan_only,
-        )
+    run_index(
+        opened(path, storage_option, merger),
+        action,
+        index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
+        plan_only=plan_only,
+    )
 
 
 def run_index(table: pudi.Table, verb: IndexVerb, asked: IndexRequest, *, plan_only: bool) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as Report
 from rich.text import Text
 
-from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, errors, opened, pairs, plain
+from pudi.cli.common import Json, Path, StorageOption, WriteOption, console, opened, pairs, plain
 from pudi.cli.output import add, number, report, size, time
 from pudi.config.checks import SAYS_ITS_KEYS
 
@@ -35,14 +35,13 @@ def history(
     storage_option: StorageOption = None,
 ) -> None:
     """Show what happened to a table: its instants, newest first."""
-    with errors():
-        found = opened(path, storage_option).history(limit, archived=archived)
-        if as_json:
-            typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
-        elif not found:
-            typer.echo("nothing has happened to this table")
-        else:
-            console(_NARROW).print(_history(found))
+    found = opened(path, storage_option).history(limit, archived=archived)
+    if as_json:
+        typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+    elif not found:
+        typer.echo("nothing has happened to this table")
+    else:
+        console(_NARROW).print(_history(found))
 
 
 def files(
@@ -61,18 +60,17 @@ def files(
     storage_option: StorageOption = None,
 ) -> None:
     """Show a table's file slices: files, sizes, records, and what holds older ones."""
-    with errors():
-        table = opened(path, storage_option)
-        found = table.files(
-            everything=everything, as_of=as_of, partitions=partition or None, options=pairs("--option", option)
-        )
-        if as_json:
-            typer.echo(json.dumps([each.to_dict() for each in found], indent=2))
-        elif not found:
-            typer.echo("no files")
-        else:
-            held = everything or as_of is not None
-            console(_WIDTH if held else _NARROW).print(_files(found, held=held))
+    table = opened(path, storage_option)
+    found = table.files(
+        everything=everything, as_of=as_of, partitions=partition or None, options=pairs("--option", option)
+    )
+    if as_json:
+        typer.echo(json.dumps([each.to_dict() for each in found], indent=2))
+    elif not found:
+        typer.echo("no files")
+    else:
+        held = everything or as_of is not None
+        console(_WIDTH if held else _NARROW).print(_files(found, held=held))
 
 
 def _files(found: Sequence[SliceInfo], *, held: bool) -> Report:
@@ -159,12 +157,11 @@ def show(
     storage_option: StorageOption = None,
 ) -> None:
     """Show what a table is: properties, columns, indexes, sizes, last commits, what is pending and what is due."""
-    with errors():
-        found = opened(path, storage_option).describe(options=pairs("--option", option))
-        if as_json:
-            typer.echo(json.dumps(found.to_dict(), indent=2))
-        else:
-            _show(found, console())
+    found = opened(path, storage_option).describe(options=pairs("--option", option))
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2))
+    else:
+        _show(found, console())
 
 
 def _show(found: TableDescription, out: Console) -> None:

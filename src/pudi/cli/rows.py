@@ -26,7 +26,6 @@ from pudi.cli.common import (
     StorageOption,
     Where,
     console,
-    errors,
     opened,
     plain,
     split,
@@ -60,11 +59,8 @@ def head(
     storage_option: StorageOption = None,
 ) -> None:
     """Show some rows of a table, whichever are found first; reads no more files than it takes to find them."""
-    with errors():
-        found = opened(path, storage_option, merger).head(
-            rows, split(columns), where, as_of=as_of, meta_fields=meta_fields
-        )
-        show_rows(found, as_json=as_json)
+    found = opened(path, storage_option, merger).head(rows, split(columns), where, as_of=as_of, meta_fields=meta_fields)
+    show_rows(found, as_json=as_json)
 
 
 def show_rows(found: pa.Table, *, as_json: bool) -> None:
@@ -183,14 +179,13 @@ def changes(
     storage_option: StorageOption = None,
 ) -> None:
     """Show what commits changed: records that they brought, or with --format cdc every insert, update and delete."""
-    with errors():
-        found = opened(path, storage_option, merger).changes(
-            since, until, columns=split(columns), where=where, format=format, meta_fields=meta_fields, images=images
-        )
-        if explain:
-            typer.echo(json.dumps({"explain": found.explain()}) if as_json else found.explain())
-        else:
-            show_rows(_first(found, rows), as_json=as_json)
+    found = opened(path, storage_option, merger).changes(
+        since, until, columns=split(columns), where=where, format=format, meta_fields=meta_fields, images=images
+    )
+    if explain:
+        typer.echo(json.dumps({"explain": found.explain()}) if as_json else found.explain())
+    else:
+        show_rows(_first(found, rows), as_json=as_json)
 
 
 def _first(found: Scan | ChangeFeed, count: int) -> pa.Table:

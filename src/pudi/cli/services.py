@@ -21,7 +21,6 @@ from pudi.cli.common import (
     Yes,
     asks,
     console,
-    errors,
     opened,
     pairs,
     say,
@@ -59,25 +58,24 @@ def compact(
     storage_option: StorageOption = None,
 ) -> None:
     """Merge the log files of a merge-on-read table into new base files."""
-    with errors():
-        if plan_only and run_only:
-            raise typer.BadParameter("--plan-only and --run-only exclude each other")
-        if run_only and strategy is not None:
-            raise typer.BadParameter("--strategy is for a new plan, and --run-only makes none")
-        options = pairs("--option", option)
-        if strategy is not None:
-            options[config.CompactionOptions.strategy.key] = strategy
-        if verify:
-            options[config.CompactionOptions.verify.key] = "true"
-        table = opened(path, storage_option, merger)
-        if plan_only:
-            instant = table.schedule("log_compaction" if log else "compaction", options=options)
-            typer.echo("nothing to compact" if instant is None else f"planned {instant}")
-        elif run_only:
-            _report(table.run_pending(service="log_compaction" if log else "compaction", options=options))
-        else:
-            done = table.compact(log_compaction=log, options=options)
-            _report([] if done is None else [done])
+    if plan_only and run_only:
+        raise typer.BadParameter("--plan-only and --run-only exclude each other")
+    if run_only and strategy is not None:
+        raise typer.BadParameter("--strategy is for a new plan, and --run-only makes none")
+    options = pairs("--option", option)
+    if strategy is not None:
+        options[config.CompactionOptions.strategy.key] = strategy
+    if verify:
+        options[config.CompactionOptions.verify.key] = "true"
+    table = opened(path, storage_option, merger)
+    if plan_only:
+        instant = table.schedule("log_compaction" if log else "compaction", options=options)
+        typer.echo("nothing to compact" if instant is None else f"planned {instant}")
+    elif run_only:
+        _report(table.run_pending(service="log_compaction" if log else "compaction", options=options))
+    else:
+        done = table.compact(log_compaction=log, options=options)
+        _report([] if done is None else [done])
 
 
 def cluster(
@@ -97,11 +95,10 @@ def cluster(
     merger: Merger = None,
 ) -> None:
     """Bring records in order, and small files to size."""
-    with errors():
-        table = opened(path, storage_option, merger)
-        options = pairs("--option", option)
-        done = table.cluster(order_by=order_by, layout=layout, partitions=partition, where=where, options=options)
-        _report([] if done is None else [done], none="nothing to cluster")
+    table = opened(path, storage_option, merger)
+    options = pairs("--option", option)
+    done = table.cluster(order_by=order_by, layout=layout, partitions=partition, where=where, options=options)
+    _report([] if done is None else [done], none="nothing to cluster")
 
 
 def clean(
@@ -116,32 +113,29 @@ def clean(
     storage_option: StorageOption = None,
 ) -> None:
     """Delete old file slices that no retained commit needs."""
-    with errors():
-        options = pairs("--option", option)
-        if policy is not None:
-            options[config.CleanOptions.policy.key] = policy.value
-        if retain is not None:
-            chosen = config.CleanPolicy(config.resolve(options)[config.CleanOptions.policy])
-            options[chosen.retained().key] = str(retain)
-        table = opened(path, storage_option)
-        done = table.clean(options=options)
-        say("nothing to clean" if done is None else str(done))
+    options = pairs("--option", option)
+    if policy is not None:
+        options[config.CleanOptions.policy.key] = policy.value
+    if retain is not None:
+        chosen = config.CleanPolicy(config.resolve(options)[config.CleanOptions.policy])
+        options[chosen.retained().key] = str(retain)
+    table = opened(path, storage_option)
+    done = table.clean(options=options)
+    say("nothing to clean" if done is None else str(done))
 
 
 def archive(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
     """Move old commits from the active timeline to the archive."""
-    with errors():
-        table = opened(path, storage_option)
-        moved = table.archive(options=pairs("--option", option))
-        typer.echo(f"archived {moved} instants" if moved else "nothing to archive")
+    table = opened(path, storage_option)
+    moved = table.archive(options=pairs("--option", option))
+    typer.echo(f"archived {moved} instants" if moved else "nothing to archive")
 
 
 def run_ttl(path: Path, option: WriteOption = None, storage_option: StorageOption = None) -> None:
     """Delete the partitions whose days are over, by the options hoodie.partition.ttl.*."""
-    with errors():
-        table = opened(path, storage_option)
-        done = table.run_ttl(options=pairs("--option", option))
-        say("no partition is due" if done is None else str(done))
+    table = opened(path, storage_option)
+    done = table.run_ttl(options=pairs("--option", option))
+    say("no partition is due" if done is None else str(done))
 
 
 def forget(
@@ -158,16 +152,15 @@ def forget(
 
     Exits with 2 if files still hold some, as those of savepoints do.
     """
-    with errors():
-        asking = not dry_run and asks(yes=yes, as_json=as_json)
-        table, options = opened(path, storage_option, merger), pairs("--option", option)
-        if asking:
-            table.scan(where=where)  # refuses a wrong predicate
-            typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
-        done = table.forget(where, dry_run=dry_run, options=options)
-        say(done.to_json() if as_json else str(done))
-        if not (done.ok or dry_run):
-            raise typer.Exit(WRONG)
+    asking = not dry_run and asks(yes=yes, as_json=as_json)
+    table, options = opened(path, storage_option, merger), pairs("--option", option)
+    if asking:
+        table.scan(where=where)  # refuses a wrong predicate
+        typer.confirm(f"Delete the records where {where} of {path} for good, and the table's history?", abort=True)
+    done = table.forget(where, dry_run=dry_run, options=options)
+    say(done.to_json() if as_json else str(done))
+    if not (done.ok or dry_run):
+        raise typer.Exit(WRONG)
 
 
 def schedule(
@@ -180,10 +173,9 @@ def schedule(
     merger: Merger = None,
 ) -> None:
     """Plan a table service, for any process to run."""
-    with errors():
-        table = opened(path, storage_option, merger)
-        instant = table.schedule(service, options=pairs("--option", option))
-        typer.echo("nothing to do" if instant is None else f"planned {instant}")
+    table = opened(path, storage_option, merger)
+    instant = table.schedule(service, options=pairs("--option", option))
+    typer.echo("nothing to do" if instant is None else f"planned {instant}")
 
 
 def run_pending(
@@ -193,9 +185,8 @@ def run_pending(
     storage_option: StorageOption = None,
 ) -> None:
     """Run the planned table services that no other process runs."""
-    with errors():
-        table = opened(path, storage_option, merger)
-        _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
+    table = opened(path, storage_option, merger)
+    _report(table.run_pending(options=pairs("--option", option)), none="nothing to run")
 
 
 def _report(results: Sequence[pudi.CommitResult], *, none: str = "nothing to compact") -> None:
@@ -229,11 +220,10 @@ def maintain(
 
     Exits with 2 if a step failed.
     """
-    with errors():
-        done = opened(path, storage_option, merger).maintain(dry_run=dry_run, options=pairs("--option", option))
-        say_json(done.to_json() if as_json else str(done))
-        if not done.ok:
-            raise typer.Exit(WRONG)
+    done = opened(path, storage_option, merger).maintain(dry_run=dry_run, options=pairs("--option", option))
+    say_json(done.to_json() if as_json else str(done))
+    if not done.ok:
+        raise typer.Exit(WRONG)
 
 
 def services(
@@ -254,23 +244,22 @@ def services(
     A signal ends it after the running actions; a second one immediately; the next process takes over their plans. With
     --watch it exits with 0; without, each table has one turn, and it exits with 2 if an action failed.
     """
-    with errors():
-        register(merger)
-        options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
-        session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
-        kept = keeper.Keeper(
-            paths,
-            lambda path: pudi.Table(path, options=options, storage_options=storage_options),
-            base.engine_of(None, session),
-            _print,
-            interval,
-            max_at_once,
-        )
-        with stopping_at_signals(kept.stop):
-            whole = kept.run(again=watch)
-        end()
-        if not whole and not watch:
-            raise typer.Exit(WRONG)
+    register(merger)
+    options, storage_options = pairs("--option", option), pairs("--storage-option", storage_option) or None
+    session, end = spark_session("pudi services") if on_spark else (None, lambda: None)
+    kept = keeper.Keeper(
+        paths,
+        lambda path: pudi.Table(path, options=options, storage_options=storage_options),
+        base.engine_of(None, session),
+        _print,
+        interval,
+        max_at_once,
+    )
+    with stopping_at_signals(kept.stop):
+        whole = kept.run(again=watch)
+    end()
+    if not whole and not watch:
+        raise typer.Exit(WRONG)
 
 
 def _print(action: keeper.ServiceAction) -> None:
