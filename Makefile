@@ -74,8 +74,9 @@ demo: $(MAIN) | java ## run the flights pipeline on Spark; ENGINE=local runs it 
 	.venv/bin/python examples/flights/run.py --engine $(ENGINE) --type $(TYPE) $(ARGS)
 endif
 
-golden: $(MAIN) | java ## make missing golden tables with real Apache Hudi; NAMES="…" makes those anew
-	.venv/bin/python tests/golden/make.py $(NAMES)
+golden: $(MAIN) | java ## make missing golden tables with real Apache Hudi; NAMES="…" makes those anew (catalog_entries too)
+	$(if $(filter catalog_entries,$(NAMES)),.venv/bin/python tests/golden/make_catalog_entries.py)
+	$(if $(NAMES:catalog_entries=),.venv/bin/python tests/golden/make.py $(NAMES:catalog_entries=),$(if $(NAMES),,.venv/bin/python tests/golden/make.py))
 
 lint: $(MAIN) site ## check style and format, and that the site builds
 	.venv/bin/ruff check .

@@ -356,22 +356,27 @@ def _columns(columns: Sequence[CatalogColumn]) -> tuple[int, list[Any]]:
 
 def _table(entry: Sequence[Field]) -> CatalogTable:
     descriptor = thrift.value(entry, 7) or []
-    serde = thrift.value(descriptor, 7) or []
     return CatalogTable(
         TableName(thrift.text(entry, 2), thrift.text(entry, 1)),
         thrift.text(descriptor, 2),
         _read_columns(thrift.value(descriptor, 1)),
         _read_columns(thrift.value(entry, 8)),
-        TableFormat(
-            thrift.text(descriptor, 3),
-            thrift.text(descriptor, 4),
-            thrift.text(serde, 2),
-            thrift.mapping(thrift.value(serde, 3)),
-        ),
+        _format(descriptor),
         thrift.mapping(thrift.value(entry, 9)),
         thrift.text(entry, 12) or EXTERNAL,
         thrift.text(entry, 3),
         list(entry),
+    )
+
+
+def _format(descriptor: Sequence[Field]) -> TableFormat:
+    """Return the format that the storage descriptor of a table or partition says."""
+    serde = thrift.value(descriptor, 7) or []
+    return TableFormat(
+        thrift.text(descriptor, 3),
+        thrift.text(descriptor, 4),
+        thrift.text(serde, 2),
+        thrift.mapping(thrift.value(serde, 3)),
     )
 
 

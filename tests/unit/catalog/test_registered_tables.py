@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 
-from pudi.catalogs.catalog import CatalogColumn, CatalogTable
 from pudi.catalogs.registered import HudiTable, Registration, registered_tables, sync_properties
 from pudi.config import TableConfig, resolve
 from pudi.config.sync_options import SyncOptions
 from pudi.config.table_options import OtherTableOptions
+from support.catalog_entries import ENTRIES, entry
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "catalog_entries.jsonl"
-CASES = [json.loads(line) for line in GOLDEN.read_text("utf-8").splitlines()]
+CASES = [json.loads(line) for line in ENTRIES.read_text("utf-8").splitlines()]
 
 
 def registration(case: dict[str, Any]) -> Registration:
@@ -41,29 +39,6 @@ def registration(case: dict[str, Any]) -> Registration:
 def without_comments(found: dict[str, Any]) -> dict[str, Any]:
     """A table without comments of partition columns, which Hudi doesn't register."""
     return {**found, "partition_columns": [[*column[:2], ""] for column in found["partition_columns"]]}
-
-
-def columns(found: tuple[CatalogColumn, ...]) -> list[list[str]]:
-    """Columns as a metastore shows them: names in lower case."""
-    return [[each.name.lower(), each.type, each.comment] for each in found]
-
-
-def entry(table: CatalogTable) -> dict[str, Any]:
-    """A table in the form of the dumps."""
-    form = table.format
-    return {
-        "kind": table.kind,
-        "location": table.location,
-        "columns": columns(table.columns),
-        "partition_columns": columns(table.partition_columns),
-        "format": {
-            "input": form.input_format,
-            "output": form.output_format,
-            "serde": form.serde,
-            "serde_properties": dict(form.serde_properties),
-        },
-        "properties": dict(table.properties),
-    }
 
 
 def test_the_dumps_are_there() -> None:
