@@ -13,6 +13,7 @@ import pytest
 import pudi
 from pudi.catalogs import CatalogColumn, CatalogPartition, CatalogTable, SyncedTable, TableName
 from pudi.catalogs.sqlite import SqliteCatalog
+from pudi.engine.local.engine import LocalEngine
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float32())])
 SYNC = "hoodie.datasource.hive_sync."
@@ -357,6 +358,23 @@ def test_a_sync_that_fails_leaves_the_commit(tmp_path: Path, caplog: pytest.LogC
     assert done.syncs == ()
     assert "the commit stands" in caplog.text
     assert pudi.Table(str(tmp_path / "trips")).scan().to_arrow().num_rows == 1
+
+
+def test_the_metastore_of_the_session_is_taken_where_options_name_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi's jobs name it in hive-site.xml, not in their options."""
+    pytest.importorskip("thrift")
+    monkeypatch.setattr(LocalEngine, "metastore", "thrift://127.0.0.1:1")
+    options = {SYNC + "enable": "true", SYNC + "mode": "hms"}
+    created(tmp_path)
+    done = pudi.Table(str(tmp_path / "trips"), options).insert(rows("nyc"))
+    assert done is not None
+    assert "127.0.0.1:1 doesn't answer" in done.failed_services["sync HiveSyncTool"]
+    named = {**options, SYNC + "metastore.uris": "thrift://127.0.0.1:2"}
+    done = pudi.Table(str(tmp_path / "trips"), named).insert(rows("rome"))
+    assert done is not None
+    assert "127.0.0.1:2 doesn't answer" in done.failed_services["sync HiveSyncTool"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ import org.apache.hadoop.hive.metastore.txn.TxnUtils;
 public class HiveServer {
   public static void main(String[] args) throws Throwable {
     HiveConf conf = new HiveConf();
-    TxnDbUtil.prepDb(conf);
+    try {
+      TxnDbUtil.prepDb(conf);
+    } catch (java.sql.SQLException e) { // they are there: it ran in this folder before
+    }
     TxnStore store = TxnUtils.getTxnStore(conf);
     Thread reaper = new Thread(() -> {
       while (true) {

@@ -77,7 +77,8 @@ class SyncOptions(OptionsView):
     )
     uris = _option(
         "hoodie.datasource.hive_sync.metastore.uris",
-        "Addresses of the metastore, separated by commas: `thrift://host:port`; the first that answers is taken.",
+        "Addresses of the metastore, separated by commas: `thrift://host:port`; the first that answers is taken. On "
+        "Spark those of the session's own Hive catalog by default.",
         default="thrift://localhost:9083",
     )
     database = _option(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pyarrow as pa
 
 from pudi.config.read_options import FormatOptions
+from pudi.engine.spark.hive_catalog import METASTORE_URIS, has_hive, metastore_of
 from pudi.engine.spark.session import check_session, functions, is_connect, sql_errors, struct_type
 from pudi.errors import NotSupportedError
 from pudi.record import SPARK_ERROR_MARK
@@ -29,11 +27,6 @@ from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 from pudi.table.catalogs import root_at
 
-_IMPLEMENTATION = "spark.sql.catalogImplementation"
-_URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
-"""Settings that name the metastore of a session, as Spark takes them."""
-_SITE_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-"""Variables of the environment with folders on the class path of Spark, in which it finds hive-site.xml."""
 _log = logging.getLogger(__name__)
 _MISFIT = SPARK_ERROR_MARK + "SchemaError: {} is none of type {}; give one that is, or NULL: "
 
@@ -189,22 +182,18 @@ class SparkHost:
 
     @property
     def _has_hive(self) -> bool:
-        return self.settings.get(_IMPLEMENTATION) == "hive"
+        return has_hive(self.spark)
 
     def metastore(self) -> str | None:
         """Address of the Hive Metastore of the session, by its settings or its hive-site.xml; see `Host`."""
-        if not self._has_hive:
-            return None
-        said = next((value for value in map(self.settings.get, _URIS) if value), None)
-        uris = said if said is not None or is_connect(self.spark) else _uris_of_site()
-        servers = [uri.strip().removeprefix("thrift://") for uri in (uris or "").split(",") if uri.strip()]
+        servers = [uri.strip().removeprefix("thrift://") for uri in metastore_of(self.spark).split(",") if uri.strip()]
         return f"hive://{','.join(servers)}" if servers else None
 
     def check_registrable(self, name: TableName) -> None:
         """Refuse a new table on Connect, whose Hive catalog isn't found; a classic session knows it alone."""
         if not self._has_hive:
             return
-        what = f"no setting says where the Hive Metastore of the session is ({_URIS[0]})"
+        what = f"no setting says where the Hive Metastore of the session is ({METASTORE_URIS[0]})"
         if is_connect(self.spark):
             raise NotSupportedError(
                 f"{what}, so {name} can't be registered there: ATTACH 'hive://host:9083' AS hive first"
@@ -235,20 +224,6 @@ class SparkHost:
         """Spark's folder of tables."""
         found = self.settings.get("spark.sql.warehouse.dir")
         return None if found is None else found.removeprefix("file:") if not found.startswith("file://") else found[7:]
-
-
-def _uris_of_site() -> str | None:
-    """Return the metastore that the hive-site.xml on the class path of Spark names; None if there is none."""
-    home = os.environ.get("SPARK_HOME")
-    folders = [os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf"), *map(os.environ.get, _SITE_FOLDERS)]
-    for folder in folders:
-        site = Path(folder or "", "hive-site.xml")
-        if folder and site.is_file():
-            for each in ElementTree.parse(site).getroot().iter("property"):
-                if (each.findtext("name") or "").strip() == _URIS[-1]:
-                    return (each.findtext("value") or "").strip() or None
-            return None
-    return None
 
 
 def _quoted(name: TableName) -> str:

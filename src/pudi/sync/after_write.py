@@ -57,7 +57,7 @@ def check_sync(options: Options) -> None:
 
 
 def sync_after_write(
-    meta: MetaClient, options: Options, report: ActionReport, spark_version: str = ""
+    meta: MetaClient, options: Options, report: ActionReport, spark_version: str = "", metastore: str = ""
 ) -> tuple[SyncResult, ...]:
     """Register a table where the options ask for it; what fails is noted, and the commit stands.
 
@@ -66,7 +66,10 @@ def sync_after_write(
         options: the writer's options.
         report: collects errors, by `sync` and the place.
         spark_version: release of the Spark session that wrote; empty for none.
+        metastore: URIs of the session's own Hive Metastore, which counts where the options name none, as in Hudi.
     """
+    if metastore and options.explicit(SyncOptions.uris) is None:
+        options = replace(options, given={**options.given, SyncOptions.uris.key: metastore})
     view = SyncOptions.of(options)
     done = []
     for place in view.places:

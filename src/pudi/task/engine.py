@@ -202,6 +202,10 @@ class Engine(Protocol):
     def spark_version(self) -> str:
         """Return the release of the Spark session; empty on this machine alone."""
 
+    @property
+    def metastore(self) -> str:
+        """Return the URIs of the Hive Metastore of the Spark session, separated by commas; empty if it names none."""
+
     def check_ready(self, table: str) -> None:
         """Make sure that the engine can run tasks.
 

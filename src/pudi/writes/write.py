@@ -68,7 +68,8 @@ def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitRe
     run_after_commit(write.snapshot.at(write.timeline.with_instant(done[0])), write.engine, report)
     if not SyncOptions(request.options.given).is_on:
         return result
-    syncs = after_write.sync_after_write(write.meta, request.options, report, write.engine.spark_version)
+    engine = write.engine
+    syncs = after_write.sync_after_write(write.meta, request.options, report, engine.spark_version, engine.metastore)
     return replace(result, syncs=syncs)
 
 

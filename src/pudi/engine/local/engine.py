@@ -267,6 +267,11 @@ class LocalEngine:
         """No session."""
         return ""
 
+    @property
+    def metastore(self) -> str:
+        """No session, and no metastore of its own."""
+        return ""
+
     def check_ready(self, table: str) -> None:
         """Tasks run in this process; see `pudi.task.engine.Engine`."""
 

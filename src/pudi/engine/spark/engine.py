@@ -23,6 +23,7 @@ from pudi.engine.spark.file_tasks import (
     JobTasks,
     WorkerCheck,
 )
+from pudi.engine.spark.hive_catalog import metastore_of
 from pudi.engine.spark.lookups import is_small
 from pudi.engine.spark.merge_into import MergedRows, merge_records, merge_rows, source_of
 from pudi.engine.spark.read_tasks import TASK_BYTES, task_count
@@ -296,6 +297,11 @@ class SparkEngine:
     def spark_version(self) -> str:
         """The session's."""
         return str(self.spark.version)
+
+    @property
+    def metastore(self) -> str:
+        """The one of the session's Hive catalog."""
+        return metastore_of(self.spark)
 
     def check_ready(self, table: str) -> None:
         """Run a task in a worker, once in a session; see `pudi.task.engine.Engine`."""

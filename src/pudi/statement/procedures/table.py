@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from posixpath import basename
 
+from pudi.catalogs import split_address
 from pudi.config import SyncOptions
 from pudi.config.sync_options import HIVE_TOOL
 from pudi.config.table_options import OtherTableOptions
@@ -138,6 +139,10 @@ _SLICE = (
 
 def _hive_sync(arguments: Arguments) -> Rows:
     options = {key: given for name, key in _OPTIONS.items() if (given := arguments.text(name))}
+    own = arguments.session.host.metastore()
+    if own is not None and SyncOptions.uris.key not in {**arguments.table.options, **options}:
+        servers = split_address(own)[1].split(",")
+        options[SyncOptions.uris.key] = ",".join(f"thrift://{server}" for server in servers)
     arguments.table.sync(HIVE_TOOL, options=options)
     return [("hive sync success.",)]
 
