@@ -37,7 +37,7 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
-from pudi.schema.arrays import joined_arrays, one_array, portions, repeated, take
+from pudi.schema.arrays import joined_arrays, mask_of, one_array, portions, repeated, take
 
 
 @cache
@@ -171,7 +171,7 @@ def _case(case: Case, table: pa.Table) -> pa.Array:
     left = np.arange(table.num_rows)
     places, values = [], []
     for condition, value in zip(case.conditions, case.values, strict=False):
-        true = np.asarray(pc.fill_null(_of_rows(condition, take(table, left)), False), dtype=bool)
+        true = mask_of(_of_rows(condition, take(table, left)))
         places.append(left[true])
         values.append(_of_rows(value, take(table, left[true])))
         left = left[~true]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.config import OtherTableOptions
 from pudi.errors import NotSupportedError, SchemaError
+from pudi.schema.arrays import mask_of
 
 DELETED = "_hoodie_is_deleted"
 """Boolean column that marks a record as a delete (HoodieRecord.HOODIE_IS_DELETED_FIELD)."""
@@ -41,7 +42,7 @@ def delete_mask(rows: pa.Table, marker: tuple[str, str] | None) -> np.ndarray:
         found = rows[name]
         if marker is not None and name == marker[0]:
             found = pc.equal(pc.cast(found, pa.string()), marker[1])
-        mask |= np.array(pc.fill_null(found, False), dtype=bool)
+        mask |= mask_of(found)
     return mask
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pudi.config import is_own_strategy, note_registered, payload
 from pudi.errors import InvalidArgumentError, MergerError
 from pudi.merge.deletes import DELETED, with_flag
-from pudi.schema.arrays import common_runs, in_step, one_array
+from pudi.schema.arrays import common_runs, in_step, mask_of, one_array
 
 
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> np.ndarray:
@@ -43,9 +43,9 @@ def _values(left: pa.Array, right: pa.Array, both: np.ndarray) -> np.ndarray:
         left, right = left.cast(listed), right.cast(listed)
     if pa.types.is_list(left.type) or pa.types.is_large_list(left.type):
         return _lists(left, right, both)
-    equal: np.ndarray = np.array(pc.fill_null(pc.equal(left, right), False), dtype=bool)
+    equal = mask_of(pc.equal(left, right))
     if pa.types.is_floating(kind):
-        equal |= np.array(pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False), dtype=bool)
+        equal |= mask_of(pc.and_(pc.is_nan(left), pc.is_nan(right)))
     return equal
 
 
@@ -298,7 +298,7 @@ def _check(
         raise MergerError(
             f"merger {named(merger)} answered with other columns ({', '.join(wrong)}); it must be {shown}"
         )
-    stands = ~np.array(pc.fill_null(said[DELETED], False), dtype=bool)
+    stands = ~mask_of(said[DELETED])
     for name, part in fields.items():
         if name != DELETED and not part.nullable and (stands & np.asarray(said[name].is_null())).any():
             raise MergerError(f"merger {named(merger)} answered null in column {name}, which takes none")
@@ -313,7 +313,7 @@ def _check(
 
 
 def _judged(said: pa.RecordBatch, older: pa.RecordBatch, newer: pa.RecordBatch) -> Answer:
-    deleted = np.array(pc.fill_null(said[DELETED], False), dtype=bool)
+    deleted = mask_of(said[DELETED])
     rows = pa.Table.from_batches([said])
     is_older = _answered_as(rows, older, deleted)
     return Answer(rows, deleted, is_older, _answered_as(rows, newer, deleted) & ~is_older)
@@ -321,10 +321,9 @@ def _judged(said: pa.RecordBatch, older: pa.RecordBatch, newer: pa.RecordBatch) 
 
 def _answered_as(rows: pa.Table, side: pa.RecordBatch, deleted: np.ndarray) -> np.ndarray:
     """Return a mask of the rows that equal one side in all columns; columns of deletes don't count."""
-    flags = np.array(pc.fill_null(side[DELETED], False), dtype=bool)
     if set(side.schema.names) != set(rows.column_names):
         return np.zeros(rows.num_rows, dtype=bool)
-    same: np.ndarray = flags == deleted
+    same: np.ndarray = mask_of(side[DELETED]) == deleted
     for name in rows.column_names:
         if name != DELETED:
             same &= deleted | same_values(rows[name], pa.chunked_array([side[name]]))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pudi.errors import InvalidArgumentError
 from pudi.schema import field_at, values_at
+from pudi.schema.arrays import mask_of
 from pudi.schema.types import is_java_integer
 
 
@@ -98,12 +99,6 @@ def ordering_column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 def column_of(rows: pa.Table, name: str) -> pa.ChunkedArray:
     """A column of some rows, null where they lack it."""
     return rows[name] if rows.schema.get_field_index(name) >= 0 else pa.chunked_array([pa.nulls(rows.num_rows)])
-
-
-def mask_of(values: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """A boolean column as an array; null is false."""
-    filled: np.ndarray = np.array(pc.fill_null(values, False), dtype=bool)
-    return filled
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:

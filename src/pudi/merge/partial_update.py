@@ -13,10 +13,9 @@ from pudi.config import PartialUpdate
 from pudi.merge.deletes import DELETED
 from pudi.merge.merge_rule import MergeRule
 from pudi.merge.mergers import ask
-from pudi.merge.ordering_values import mask_of
 from pudi.merge.versions import Versions, in_one
 from pudi.schema import META_FIELDS
-from pudi.schema.arrays import take
+from pudi.schema.arrays import mask_of, take
 
 
 @dataclass(frozen=True, slots=True)

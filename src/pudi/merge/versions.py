@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.merge.merge_rule import MergeRule
-from pudi.merge.ordering_values import mask_of
-from pudi.schema.arrays import take
+from pudi.schema.arrays import mask_of, take
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pudi.format.metadata_partitions import FILES
 from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
 from pudi.metadata.stat_records import stats_of_records, typed
 from pudi.metadata.value_types import ValueType
+from pudi.schema.arrays import mask_of
 
 
 def merge_rounds(record: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
@@ -445,5 +446,5 @@ def _without_tombstones(partition: str, rows: pa.Table) -> pa.Table:
     for name in _FLAGGED:
         if name in rows.column_names:
             flags = pc.struct_field(rows[name], "isDeleted")
-            gone |= np.asarray(pc.fill_null(flags, False))
+            gone |= mask_of(flags)
     return rows.filter(pa.array(~gone)) if gone.any() else rows

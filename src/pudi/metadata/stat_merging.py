@@ -17,7 +17,7 @@ from pudi.expr import Cast, CastKind, Column, cast_kind, evaluate
 from pudi.format.avro_values import BadAvro
 from pudi.metadata.stat_records import STATS, typed, untyped
 from pudi.metadata.value_types import ValueType, leaf_type, value_type
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import mask_of, one_array
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -69,10 +69,10 @@ def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     nulls, values = (_counted(one_array(stats[name])) for name in ("null_count", "value_count"))
     logs = np.asarray(pc.match_substring(stats["file"], ".log."), dtype=bool)
     bounds = [one_array(stats[side]) for side in sides]
-    known = logs & np.asarray(pc.fill_null(pc.greater_equal(nulls, values), False))
+    known = logs & mask_of(pc.greater_equal(nulls, values))
     known &= np.asarray(bounds[0].is_null()) & np.asarray(bounds[1].is_null())
     for type_, said in _distinct(types, info):
-        rows = (types == type_) & np.asarray(pc.fill_null(pc.equal(info, said), False) if said else info.is_null())
+        rows = (types == type_) & mask_of(pc.equal(info, said) if said else info.is_null())
         low, high = (_in_type(stored.filter(pa.array(rows)), ValueType(type_), said, kind) for stored in bounds)
         if low is None or high is None:
             continue
@@ -84,7 +84,7 @@ def ranges_of(stats: pa.Table, kind: pa.DataType) -> Ranges:
     least, greatest = (pc.if_else(pa.array(known), side, nothing) for side in sides.values())
     nan_free = known & logs
     if pa.types.is_floating(kind):
-        nan_free &= ~np.asarray(pc.fill_null(pc.is_nan(greatest), False))
+        nan_free &= ~mask_of(pc.is_nan(greatest))
     return Ranges(least, greatest, known, nan_free, nulls, values)
 
 
@@ -176,7 +176,7 @@ def _sound(low: pa.Array, high: pa.Array) -> _Mask:
         return some
     for side, signs in ((low, r"[\x{10000}-\x{10FFFF}]"), (high, r"[\x{E000}-\x{FFFF}]")):
         if not pc.all(pc.string_is_ascii(side)).as_py():
-            some &= ~np.asarray(pc.fill_null(pc.match_substring_regex(side, signs), False))
+            some &= ~mask_of(pc.match_substring_regex(side, signs))
     return some
 
 

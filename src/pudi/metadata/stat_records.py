@@ -20,7 +20,7 @@ from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
-from pudi.schema.arrays import content_of, joined_arrays, one_array
+from pudi.schema.arrays import content_of, joined_arrays, mask_of, one_array
 
 
 def integers_of(stored: pa.Array) -> npt.NDArray[np.int64]:
@@ -360,7 +360,7 @@ def _scattered(values: np.ndarray, here: np.ndarray, kind: pa.DataType) -> pa.Ar
 def _v1_decimals(stored: pa.Array, info: pa.Array, here: np.ndarray) -> pa.Array:
     whole = pa.nulls(len(stored), V1_DECIMAL)
     for said in pc.unique(info.filter(pa.array(here))).to_pylist():
-        rows = here & np.asarray(pc.fill_null(pc.equal(info, said), False))
+        rows = here & mask_of(pc.equal(info, said))
         kind = arrow_type(ValueType.DECIMAL, said)
         if kind is not None:
             values = decimals_of(stored.filter(pa.array(rows)), kind).cast(V1_DECIMAL)

@@ -96,8 +96,8 @@ def check_output(pattern: str) -> None:
             )
 
 
-def prints_offset(pattern: str) -> bool:
-    """Whether the pattern prints the zone's offset."""
+def states_offset(pattern: str) -> bool:
+    """Whether texts of the pattern state the zone's offset."""
     return any(token.letter == "Z" for token in tokens(pattern))
 
 
@@ -139,7 +139,7 @@ def _digits(moments: pa.Array, token: Token) -> pa.Array:
         return pc.utf8_slice_codeunits(pc.utf8_rpad(millis, max(width, 3), "0"), 0, width)
     value = _NUMBERS[letter](moments)
     if letter in "yYx" and width == 2:
-        value = pc.subtract(value, pc.multiply(pc.divide(value, 100), 100))
+        value = _modulo(value, 100)
     return pc.utf8_lpad(pc.cast(value, pa.string()), width, "0")
 
 
@@ -147,9 +147,9 @@ def _modulo(values: pa.Array, by: int) -> pa.Array:
     return pc.subtract(values, pc.multiply(pc.divide(values, by), by))
 
 
-def _twelve(hours: pa.Array) -> pa.Array:
-    rest = _modulo(hours, 12)
-    return pc.if_else(pc.equal(rest, 0), 12, rest)
+def _with_last(values: pa.Array, last: int) -> pa.Array:
+    """Return numbers that count from 1, of those that count from 0."""
+    return pc.if_else(pc.equal(values, 0), last, values)
 
 
 _NUMBERS: dict[str, Callable[[pa.Array], pa.Array]] = {
@@ -163,9 +163,9 @@ _NUMBERS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "D": pc.day_of_year,
     "d": pc.day,
     "H": pc.hour,
-    "k": lambda moments: pc.if_else(pc.equal(pc.hour(moments), 0), 24, pc.hour(moments)),
+    "k": lambda moments: _with_last(pc.hour(moments), 24),
     "K": lambda moments: _modulo(pc.hour(moments), 12),
-    "h": lambda moments: _twelve(pc.hour(moments)),
+    "h": lambda moments: _with_last(_modulo(pc.hour(moments), 12), 12),
     "m": pc.minute,
     "s": pc.second,
 }
@@ -202,11 +202,6 @@ def check_input(pattern: str) -> None:
     for token, after in pairwise(parts):
         if token.is_number and after.text[:1].isdigit():
             raise NotSupportedError(f"date pattern {pattern!r}: digits follow a number")
-
-
-def reads_offset(pattern: str) -> bool:
-    """Whether texts of the pattern say their offset."""
-    return any(token.letter == "Z" for token in tokens(pattern))
 
 
 def parse_texts(texts: pa.Array, patterns: Sequence[str]) -> tuple[pa.Array, np.ndarray, np.ndarray]:

@@ -34,7 +34,7 @@ from pudi.record.partition_path import (
     typed_values,
 )
 from pudi.record.timestamp_keys import Moments
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import constant_text, one_array
 from pudi.schema.java_numbers import numbers_of_texts
 
 NULL_KEY = "__null__"
@@ -247,7 +247,7 @@ class KeyGenerator:
         """
         self.check()
         if not self.partition_fields:
-            return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(table), np.int32)), pa.array([""]))
+            return constant_text("", len(table))
         codes, distinct = _combinations([self._values(table, n) for n in range(len(self.partition_fields))])
         parts = [self._folder(position, values) for position, values in enumerate(distinct)]
         paths = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")

@@ -141,7 +141,7 @@ class Moments:
         if self.output_zone is None:
             raise _zone_missing("output")
         zone = Zone.of(self.output_zone)
-        if zone.name and joda.prints_offset(self.output_format):
+        if zone.name and joda.states_offset(self.output_format):
             raise NotSupportedError(f"date pattern {self.output_format!r} prints the offset of zone {zone.name}")
         if self.kind in TEXTS:
             self._check_input()
@@ -151,7 +151,7 @@ class Moments:
             raise InvalidArgumentError(f"timestamps of type {self.kind} need {TimebasedOptions.input_format}")
         for pattern in self.input_formats:
             joda.check_input(pattern)
-            if self.input_zone is None and not joda.reads_offset(pattern):
+            if self.input_zone is None and not joda.states_offset(pattern):
                 raise _zone_missing("input")
         if self.input_zone is not None:
             Zone.of(self.input_zone)

@@ -190,6 +190,17 @@ def content_of(values: pa.Array) -> memoryview:
     return memoryview(b"" if data is None else data)[int(offsets[0]) : int(offsets[-1])]
 
 
+def mask_of(values: Column) -> np.ndarray:
+    """Return a boolean column as an array; null is false."""
+    filled: np.ndarray = np.array(pc.fill_null(values, False), dtype=bool)
+    return filled
+
+
+def constant_text(value: str, count: int) -> pa.DictionaryArray:
+    """Return a column of one text in all rows, as a dictionary of one value."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), pa.array([value]))
+
+
 def encoded_column(column: Column) -> pa.DictionaryArray:
     """Return a column of keys as one array with one dictionary."""
     codes = column if pt.is_dictionary(column.type) else pc.dictionary_encode(column)

@@ -159,20 +159,13 @@ class _Reader:
 
 
 _FROM_SPARK = {
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "byte": pa.int32(),
-    "short": pa.int32(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": TIMESTAMP,
-    "timestamp_ntz": LOCAL_TIMESTAMP,
-    "void": pa.null(),
-}
+    name: _NAMES[name]
+    for name in (
+        "string", "boolean", "byte", "short", "integer", "long", "float", "double", "binary", "date", "timestamp",
+        "timestamp_ntz", "void",
+    )
+}  # fmt: skip
+"""The types by their names in JSON."""
 
 _TO_SPARK = {kind: name for name, kind in _FROM_SPARK.items() if name not in {"byte", "short", "void"}}
 

@@ -38,7 +38,7 @@ from pudi.schema import (
     RECORD_KEY,
     conform_read,
 )
-from pudi.schema.arrays import decoded_column, one_array, portions, take
+from pudi.schema.arrays import constant_text, decoded_column, one_array, portions, take
 from pudi.task.file_stats import stats_of_log
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import read_base_rows
@@ -327,11 +327,6 @@ def _placed(rows: pa.Table) -> pa.Table:
 
 def _in_base_order(rows: pa.Table) -> pa.Array:
     return pa.array(np.argsort(np.asarray(rows[BASE_ROW])))
-
-
-def constant_text(value: str, length: int) -> pa.DictionaryArray:
-    """Return a constant text column as a dictionary of one value."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, dtype=np.int32)), pa.array([value]))
 
 
 _LOGGED = "_pudi_logged"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.plan.write import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import groups_of, take, take_column
+from pudi.schema.arrays import constant_text, groups_of, take, take_column
 from pudi.task.write import stored_bytes
 
 FILE_BYTES = 128 << 20
@@ -118,8 +117,9 @@ class RecordBuffer:
             rest = rows.slice(most)
             self._parts[partition], self._bytes[partition] = [rest], rest.nbytes
             rows = rows.slice(0, most)
-        place = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([partition]))
-        return rows.drop_columns([PARTITION_PATH]).add_column(1, PARTITION_PATH, place)
+        return rows.drop_columns([PARTITION_PATH]).add_column(
+            1, PARTITION_PATH, constant_text(partition, rows.num_rows)
+        )
 
     def _file_bytes(self, partition: str) -> int:
         """Arrow bytes at which a file is closed; measured once."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.config import PartialUpdate
 from pudi.context import Storage
@@ -19,7 +18,7 @@ from pudi.plan.change_where import Change
 from pudi.plan.read import ReadPlan, needed_columns
 from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, TableSchema
-from pudi.schema.arrays import take
+from pudi.schema.arrays import mask_of, take
 from pudi.task.append import LogAppender, not_in_base
 from pudi.task.file_stats import with_event_times
 from pudi.task.jobs import FileResult
@@ -133,7 +132,7 @@ def _places(storage: Storage, read: ReadPlan, base: BaseFile) -> np.ndarray:
             found.append(np.arange(start, start + count))
         elif group in candidates:
             mask = evaluate(read.where, read_base_rows(file, base, target, read.history, [group]))  # type: ignore[arg-type]
-            found.append(start + np.flatnonzero(np.array(pc.fill_null(mask, False), dtype=bool)))
+            found.append(start + np.flatnonzero(mask_of(mask)))
         start += count
     return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
 

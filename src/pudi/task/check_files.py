@@ -138,6 +138,13 @@ class ValueRange:
     greatest: pa.Scalar
     nulls: int | None
 
+    @classmethod
+    def of(cls, values: pa.Array | pa.ChunkedArray, nulls: int | None) -> ValueRange:
+        """Return the range of some values."""
+        numbers = values.filter(pc.invert(pc.is_nan(values))) if pa.types.is_floating(values.type) else values
+        ends = pc.min_max(numbers)
+        return cls(ends["min"], ends["max"], nulls)
+
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
@@ -315,11 +322,7 @@ def _of_base(
         values = leaf_values(base.read([top]), name)
         if values is None or values.type != kinds[name]:
             continue
-        numbers = values
-        if pa.types.is_floating(values.type):
-            numbers = values.filter(pc.invert(pc.is_nan(values)))
-        ends = pc.min_max(numbers)
-        yield name, ValueRange(ends["min"], ends["max"], values.null_count)
+        yield name, ValueRange.of(values, values.null_count)
 
 
 def describe_difference(seen: ValueRange, said: Ranges, place: int, *, exact: bool) -> str | None:
@@ -451,7 +454,7 @@ class ExpressionCheck:
                 continue
             if results is None:
                 continue
-            seen = _seen(results, file)
+            seen = ValueRange.of(results, results.null_count if isinstance(file, BaseFile) else None)
             for ranges, whole in zip(sides, (False, True), strict=True):
                 wrong = describe_difference(seen, ranges, place, exact=not whole and isinstance(file, BaseFile))
                 if wrong is not None:
@@ -467,9 +470,3 @@ class ExpressionCheck:
         lost = pc.and_(said.least.is_valid(), pc.or_(least.is_null(), greatest.is_null()))
         known = said.known & ~np.asarray(lost)
         return Ranges(least, greatest, known, said.nan_free, said.null_count, said.value_count)
-
-
-def _seen(results: pa.Array, file: BaseFile | LogFile) -> ValueRange:
-    numbers = results.filter(pc.invert(pc.is_nan(results))) if pa.types.is_floating(results.type) else results
-    ends = pc.min_max(numbers)
-    return ValueRange(ends["min"], ends["max"], results.null_count if isinstance(file, BaseFile) else None)

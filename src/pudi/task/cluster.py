@@ -25,7 +25,7 @@ from pudi.format import BloomBuilder, BloomFilter, CompactionOperation, IOType, 
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError
 from pudi.plan.curves import row_order
 from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import take
+from pudi.schema.arrays import constant_text, take
 from pudi.tagging import ConsistentBuckets
 from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
 from pudi.task.file_stats import stats_of_base
@@ -146,9 +146,7 @@ def _movable(reader: object, spec: CompactSpec) -> MovableFile:
 
 def _named(name: str, options: ParquetOptions, rows: int) -> Mapping[tuple[str, ...], MovedChunk]:
     """Return a row group's column of the file's name."""
-    codes = pa.array(np.zeros(rows, dtype=np.int32))
-    column = pa.DictionaryArray.from_arrays(codes, pa.array([name]))
-    return encoded_columns(pa.table([column], names=[FILE_NAME]), options)
+    return encoded_columns(pa.table([constant_text(name, rows)], names=[FILE_NAME]), options)
 
 
 _File: TypeAlias = "tuple[str, Iterator[pa.Table]]"

@@ -41,7 +41,7 @@ from pudi.metadata.changes import encode_changes
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.log_files import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, TableSchema
-from pudi.schema.arrays import decoded_column, in_step, ordered_by
+from pudi.schema.arrays import constant_text, decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory
 from pudi.task.cdc_log import KeyChanges, changes_by_logs, rows_of_changes, write_changes
 from pudi.task.file_stats import stats_of_base
@@ -271,11 +271,7 @@ def file_path(partition: str, name: str) -> str:
 
 def complete_rows(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:
     """Return all columns in order; constant text columns are encoded as dictionaries of one value."""
-    zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
-    columns = [
-        pa.DictionaryArray.from_arrays(zeros, pa.array([constant[f.name]])) if f.name in constant else rows[f.name]
-        for f in schema
-    ]
+    columns = [constant_text(constant[f.name], rows.num_rows) if f.name in constant else rows[f.name] for f in schema]
     return pa.table(columns, names=schema.names)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, open_base_file
-from pudi.merge import DELETED
+from pudi.merge.deletes import delete_mask
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import one_array, take
@@ -79,7 +79,7 @@ def tag_global(
     codes = {partition: number for number, partition in enumerate(partitions)}
     for partition, places in partitions.items():
         own[places] = codes[partition]
-    homes = _Homes(own, codes, _deleted(rows))
+    homes = _Homes(own, codes, delete_mask(rows, None))
     compares = how.moves and how.rule.compares
 
     def find(lookup: KeyLookup) -> _Found:
@@ -181,10 +181,3 @@ def _partition(
     gone = np.concatenate(leaving) if leaving else np.empty(0, dtype=np.int64)
     file_ids = [file_id for file_id, _ in groups]
     return TaggedPartition(rows, np.arange(len(rows)), located, file_ids, elsewhere, gone)
-
-
-def _deleted(rows: pa.Table) -> np.ndarray:
-    if DELETED not in rows.column_names:
-        return np.zeros(rows.num_rows, dtype=bool)
-    mask: np.ndarray = np.asarray(pc.fill_null(rows[DELETED], False)).astype(bool)
-    return mask

@@ -317,7 +317,7 @@ class ImportJob:
                 write(full)
         while held:
             write(held.next())
-        return FileResult(self.number, received, stats[0] if stats else None, tuple(stats[1:]), tuple(staged))
+        return FileResult.of(self.number, received, stats, tuple(staged))
 
     def _rows(self) -> Iterator[tuple[pa.Table, SourceFile]]:
         for piece in self.unit.pieces:

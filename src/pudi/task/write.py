@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.config import MergeMode
 from pudi.context import Storage
@@ -15,14 +14,15 @@ from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, Virtu
 from pudi.filegroup.formats import values_of
 from pudi.format import BaseFileName, WriteStat, write_token
 from pudi.format.parquet_chunks import NotMovableError
-from pudi.merge import DELETED, MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
+from pudi.merge import MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
+from pudi.merge.deletes import delete_mask, with_flag
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import Columns, WrittenBase
 from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import take, take_column
-from pudi.task.append import Appended, LogAppender, constant_text, sequence_numbers, with_stored_order
+from pudi.schema.arrays import constant_text, mask_of, take, take_column
+from pudi.task.append import Appended, LogAppender, sequence_numbers, with_stored_order
 from pudi.task.cdc_log import changes_of, write_changes
 from pudi.task.file_stats import columns_of_base, stats_of_base, with_event_times
 from pudi.task.jobs import FileResult
@@ -83,7 +83,7 @@ def _append(storage: Storage, spec: WriteSpec, task: FileTask, rows: pa.Table, t
     rows = _combined(spec, task, rows)
     leaving = np.zeros(rows.num_rows, dtype=bool)
     if LEAVING in rows.column_names:
-        leaving = np.array(pc.fill_null(rows[LEAVING], False), dtype=bool)
+        leaving = mask_of(rows[LEAVING])
     gone = leaving | spec.rule.deletes(rows) if spec.rule.marks_deletes(rows) else leaving
     if task.append.slice is None and gone.all():  # a delete of a missing key creates no file group
         return Appended()
@@ -336,12 +336,7 @@ def _leaving_deleted(rows: pa.Table) -> pa.Table:
     """Return the records with leaving ones marked as deletes: they are no older than the versions they delete."""
     if LEAVING not in rows.column_names:
         return rows
-    gone = rows[LEAVING]
-    if DELETED in rows.column_names:
-        at = rows.column_names.index(DELETED)
-        gone = pc.or_(gone, pc.fill_null(rows[DELETED], False))
-        return rows.set_column(at, rows.schema.field(DELETED), gone)
-    return rows.append_column(DELETED, gone)
+    return with_flag(rows, mask_of(rows[LEAVING]) | delete_mask(rows, None))
 
 
 @dataclass(frozen=True, slots=True)

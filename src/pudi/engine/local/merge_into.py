@@ -29,7 +29,7 @@ from pudi.plan.merge_into import (
 )
 from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise, values_at
-from pudi.schema.arrays import take
+from pudi.schema.arrays import mask_of, take
 from pudi.tagging.kinds import Spread
 from pudi.task import SliceReader
 
@@ -205,7 +205,7 @@ def _pairs(rows: pa.Table, source: pa.Table, keys: pa.Table, join: MergeJoin) ->
         both = {TARGET: _struct(take(mine, places)), SOURCE: _struct(take(theirs, numbers))}
         table = pa.table({side: column for side, column in both.items() if column.type.num_fields})
         table = join.with_computed(table, MergeStage.PAIRS)
-        kept = np.array(pc.fill_null(evaluate_all(join.condition, table), False), dtype=bool)
+        kept = mask_of(evaluate_all(join.condition, table))
         found.append((places[kept], numbers[kept]))
     return np.concatenate([places for places, _ in found]), np.concatenate([numbers for _, numbers in found])
 
@@ -239,7 +239,7 @@ def _apply(stage: MergeStage, joined: pa.Table, join: MergeJoin) -> list[pa.Tabl
         if clause.condition is not None:  # skip rows that an earlier clause took: their values must not raise errors
             places = np.flatnonzero(left)
             true = evaluate_all(clause.condition, take(joined, places))
-            taken[places] = np.array(pc.fill_null(true, False), dtype=bool)
+            taken[places] = mask_of(true)
         left &= ~taken
         rows = joined.filter(pa.array(taken))
         if rows.num_rows:

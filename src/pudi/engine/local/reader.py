@@ -18,22 +18,21 @@ from pudi.task import SliceReader
 from pudi.task.cdc_reader import ChangeReader
 
 
-def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -> pa.RecordBatchReader:
-    """The rows of a plan as a stream; memory holds as many slices as there are threads, of each as much as it may.
+def read_batches(storage: Storage, plan: ReadPlan) -> pa.RecordBatchReader:
+    """The rows of a plan as a stream; memory holds as many slices as there are cores, of each as much as it may.
 
     With a limit, no slice is begun after it's reached; where nothing is filtered, one slice is read at a time.
 
     Args:
         storage: the table's files.
         plan: what to read.
-        threads: number of slices read concurrently; None for the machine's cores.
     """
     reader = SliceReader(storage, plan)
     memory = MergeMemory() if plan.merging is None else plan.merging.memory
     few = plan.limit is not None and plan.narrowed is None  # then the first slices have enough rows
     batches = executor_of(storage).read_ahead(
         (partial(reader.read, file_slice) for file_slice in plan.slices),
-        limit=1 if few else threads or os.cpu_count() or 1,
+        limit=1 if few else os.cpu_count() or 1,
         most=memory.share,
         size=lambda batch: batch.nbytes,
     )
@@ -42,9 +41,9 @@ def read_batches(storage: Storage, plan: ReadPlan, threads: int | None = None) -
     )
 
 
-def read_changes(storage: Storage, plan: ChangePlan, threads: int | None = None) -> pa.RecordBatchReader:
+def read_changes(storage: Storage, plan: ChangePlan) -> pa.RecordBatchReader:
     """The change data of a plan as a stream, commit after commit; memory as of `read_batches`."""
-    reader, limit = ChangeReader(storage, plan), threads or os.cpu_count() or 1
+    reader, limit = ChangeReader(storage, plan), os.cpu_count() or 1
     batches = executor_of(storage).read_ahead(
         (partial(reader.read, split) for part in plan.divided(limit) for split in part),
         limit=limit,

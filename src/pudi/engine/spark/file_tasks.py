@@ -22,7 +22,7 @@ from pudi.format import heartbeat_path, new_file_id, write_token
 from pudi.plan import FileTask, Operation, PartitionTask, WriteSpec
 from pudi.record import KeyGenerator, without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
-from pudi.schema.arrays import take
+from pudi.schema.arrays import constant_text, take
 from pudi.storage import StorageWrapper
 from pudi.task import FileJob, FileResult, write_file
 from pudi.task.bulk import RecordBuffer
@@ -210,7 +210,7 @@ class FileTasks:
     def write(self, task: FileTask | PartitionTask, rows: pa.Table) -> list[FileResult]:
         """Do one task for its records."""
         keys = rows[RECORD_KEY].cast(pa.string())
-        partition = pa.DictionaryArray.from_arrays(np.zeros(rows.num_rows, dtype=np.int32), pa.array([task.partition]))
+        partition = constant_text(task.partition, rows.num_rows)
         leaving = rows[LEAVING] if LEAVING in rows.column_names else None
         if self.spec.operation is Operation.DELETE:
             rows = pa.table([keys, partition], names=[RECORD_KEY, PARTITION_PATH])
