@@ -16,7 +16,7 @@ from typing import TypeVar
 from pudi.context import Storage
 from pudi.errors import NO_FILE, CorruptError, NotFoundError, PudiError
 from pudi.filegroup.committed_files import ListedSlices, replaced_since
-from pudi.format import Action, BaseFileName, FileGroupId, State, parse_data_file
+from pudi.format import Action, BaseFileName, FileGroupId, State, file_path, parse_data_file
 from pudi.format.plans import decode_clean_plan
 from pudi.timeline import Instant, Timeline, TimelinePlace, TimelineStore
 
@@ -208,7 +208,7 @@ def check_overtaken(
             f"the file is gone: clean {clean.requested} deleted it while this was under way; read the table as it is "
             "now",
             table=store.storage.root,
-            path=f"{partition}/{name}" if partition else name,
+            path=file_path(partition, name),
             instant=parsed.instant,
         )
 

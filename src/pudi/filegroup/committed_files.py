@@ -36,6 +36,7 @@ from pudi.format import (
     Layout,
     LogFileName,
     WriteStat,
+    file_path,
     parse_data_file,
     parse_log_file,
 )
@@ -65,7 +66,7 @@ class _Stated:
         name = parse_data_file(basename(stat.path or ""))
         if name is None:
             return self
-        path = f"{partition}/{name.name}" if partition else name.name
+        path = file_path(partition, name.name)
         if isinstance(name, LogFileName):
             return self if name.cdc else replace(self, logs={**self.logs, path: requested})
         if name.instant != requested:

@@ -25,7 +25,15 @@ from posixpath import basename
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup.slices import UNNAMED, LogFile
-from pudi.format import CommitMetadata, Layout, MaxBytes, decode_commit_metadata, is_instant_time, parse_log_file
+from pudi.format import (
+    CommitMetadata,
+    Layout,
+    MaxBytes,
+    decode_commit_metadata,
+    file_path,
+    is_instant_time,
+    parse_log_file,
+)
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog, decode_blocks
 from pudi.timeline import Instant, Timeline, TimelineStore, open_archive
@@ -58,7 +66,7 @@ def log_extents(metadata: CommitMetadata, instant: str) -> dict[str, Extent]:
             name = parse_log_file(basename(stat.path or ""))
             if name is None or name.cdc:
                 continue
-            path = f"{partition}/{name.name}" if partition else name.name
+            path = file_path(partition, name.name)
             known = found.get(path)
             start, end = stat.log_offset or 0, stat.file_size_in_bytes or 0
             if known is not None:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import NotSupportedError
-from pudi.format import BaseFileName, FileGroupId, LogFileName, is_instant_time, parse_data_file
+from pudi.format import BaseFileName, FileGroupId, LogFileName, file_path, is_instant_time, parse_data_file
 from pudi.record import KeyGenerator
 
 _FORMATS = frozenset({"parquet", "orc", "hfile"})
@@ -41,7 +41,7 @@ class _DataFile(Generic[_Name]):
     @property
     def path(self) -> str:
         """Path relative to the table's root."""
-        return f"{self.partition}/{self.name.name}" if self.partition else self.name.name
+        return file_path(self.partition, self.name.name)
 
     @property
     def file_id(self) -> str:

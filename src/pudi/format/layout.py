@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from pudi.format.names import IOType, Layout, MarkerName
+from pudi.format.names import IOType, Layout, MarkerName, file_path
 
 HOODIE_DIR: Final = ".hoodie"
 """Everything about the table that is not data."""
@@ -129,7 +129,7 @@ def heartbeat_path(instant: str) -> str:
 
 def partition_metadata_path(partition: str) -> str:
     """Path of the file that makes a folder a partition, relative to the table's root."""
-    return f"{partition}/{PARTITION_METADATA}" if partition else PARTITION_METADATA
+    return file_path(partition, PARTITION_METADATA)
 
 
 def service_failure_path(service: str) -> str:

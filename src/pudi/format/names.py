@@ -466,6 +466,11 @@ class IOType(str, Enum):
 _MARKER_SUFFIX = ".marker."
 
 
+def file_path(partition: str, name: str) -> str:
+    """Return the path of a file in a partition, relative to the table's root."""
+    return f"{partition}/{name}" if partition else name
+
+
 @dataclass(frozen=True, slots=True)
 class MarkerName:
     """A marker: an empty file that is made before the data file it names (WriteMarkers).
@@ -493,7 +498,7 @@ class MarkerName:
     @property
     def data_path(self) -> str:
         """Path of the data file, relative to the table's root."""
-        return f"{self.partition}/{self.file_name}" if self.partition else self.file_name
+        return file_path(self.partition, self.file_name)
 
 
 def parse_marker(path: str) -> MarkerName | None:

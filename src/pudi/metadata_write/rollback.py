@@ -41,6 +41,7 @@ from pudi.format import (
     decode_commit_metadata,
     encode_rollback_metadata,
     encode_rollback_plan,
+    file_path,
     heartbeat_path,
     parse_log_file,
 )
@@ -118,7 +119,7 @@ def roll_back_blocks(
         Markers(storage, target).within(f"{partition}/{file_id}" if partition else file_id)
         resumes = rollback_instant != target  # a write that takes itself back has log files under this token
         name = _name_of(storage, FileGroupId(partition, file_id), base_instant, rollback_instant, resumes=resumes)
-        path = f"{partition}/{name}" if partition else name
+        path = file_path(partition, name)
         verify()
         with suppress(TableExistsError):  # by an attempt that died
             storage.create(path, content, durable=True)

@@ -20,7 +20,7 @@ from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError, PudiError
 from pudi.expr import Expr, leaf_columns
 from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, LogFile, clustering_plan, open_base_file
-from pudi.format import Action, CompactionOperation, WriteStat, parse_log_file
+from pudi.format import Action, CompactionOperation, WriteStat, file_path, parse_log_file
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import Ranges, StatsSpec, base_file_stats, stats_of_files, stats_of_records
 from pudi.metadata.keys import column_prefix
@@ -115,7 +115,7 @@ def _made(stat: WriteStat) -> FileSlice:
 
 
 def _base(partition: str, name: str, size: int) -> BaseFile | None:
-    return BaseFile.of(partition, FileInfo(f"{partition}/{name}" if partition else name, size, 0))
+    return BaseFile.of(partition, FileInfo(file_path(partition, name), size, 0))
 
 
 @dataclass(frozen=True, slots=True)

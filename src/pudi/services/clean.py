@@ -17,7 +17,7 @@ from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.lease import ServiceLease
 from pudi.config import CleanOptions, CleanPolicy
 from pudi.errors import CorruptError, InvalidArgumentError
-from pudi.format import HOODIE_DIR, Action, CommitMetadata, State, WriteStat, parse_data_file
+from pudi.format import HOODIE_DIR, Action, CommitMetadata, State, WriteStat, file_path, parse_data_file
 from pudi.format.plans import CleanPlan, decode_clean_plan, encode_clean_metadata, encode_clean_plan
 from pudi.indexes.indexed_commit import RemovedFiles
 from pudi.services.clean_plan import (
@@ -271,7 +271,7 @@ class _Run(ServiceRun):
 
     def jobs(self) -> Sequence[FileJob]:
         """The deletions: equal shares of all files, so that no job has a large partition for itself."""
-        paths = [f"{p}/{name}" if p else name for p, names in self.names.items() for name in names]
+        paths = [file_path(p, name) for p, names in self.names.items() for name in names]
         count = min(self.parallelism, -(-len(paths) // _FILES))
         ends = [len(paths) * number // count for number in range(count + 1)] if count else []
         return [DeleteFiles(number, tuple(paths[slice(*ends[number : number + 2])])) for number in range(count)]

@@ -14,7 +14,7 @@ from pudi.client import TableSnapshot
 from pudi.config import CleanOptions
 from pudi.errors import InvalidArgumentError, PudiError
 from pudi.filegroup import FileSlice, SliceFiles
-from pudi.format import BaseFileName, LogFileName, parse_data_file
+from pudi.format import BaseFileName, LogFileName, file_path, parse_data_file
 from pudi.format.metadata_partitions import COLUMN_STATS
 from pudi.metadata import stats_of_records
 from pudi.metadata.keys import column_stats_keys
@@ -42,7 +42,7 @@ def row_counts(snapshot: TableSnapshot, paths: Iterable[str]) -> dict[str, int]:
         for partition, stats in snapshot.meta.store.read_commit_metadata(commit).partition_to_write_stats.items():
             for stat in stats:
                 name = basename(stat.path or "")
-                path = f"{partition}/{name}" if partition else name
+                path = file_path(partition, name)
                 if wanted.get(path) == requested:
                     written.setdefault(path, set()).add(stat.num_writes)
     known = {path: next(iter(counts)) for path, counts in written.items() if len(counts) == 1}  # Flink may write twice

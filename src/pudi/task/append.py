@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile, Markers, encode_parquet, open_base_file
 from pudi.filegroup.formats import values_of
-from pudi.format import LogFileName, WriteStat
+from pudi.format import LogFileName, WriteStat, file_path
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries
 from pudi.format.layout import rules_of
@@ -257,7 +257,7 @@ class LogAppender:
         base_instant = over.instant(self.spec.instant, options.layout)
         parsed = LogFileName(task.file_id, base_instant, version, self._file_token())
         name = parsed.name
-        path = f"{task.partition}/{name}" if task.partition else name
+        path = file_path(task.partition, name)
         Markers(self.storage, self.spec.instant).create(task.partition, name, options.io_type)
         content = b"".join([block.content for block in blocks])
         self.storage.create(path, content)

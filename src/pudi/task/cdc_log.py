@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogFile, Markers
-from pudi.format import BaseFileName, FileGroupId, IOType, LogFileName
+from pudi.format import BaseFileName, FileGroupId, IOType, LogFileName, file_path
 from pudi.format.cdc import AFTER, BEFORE, CDC_RECORD_KEY, DELETE, INSERT, OP, TS_MS, UPDATE, LoggingMode
 from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro
@@ -178,7 +178,7 @@ def write_changes(
     """
     instant = base.instant
     name = LogFileName(base.file_id, instant, 1, base.write_token, cdc=True).name
-    path = f"{partition}/{name}" if partition else name
+    path = file_path(partition, name)
     headers = {Header.INSTANT_TIME: instant, Header.SCHEMA: logging.avro_schema}
     records = [part for each in changes for part in _records(each, logging, instant)]
     filled = [part for part in records if part.num_rows] or records[:1]

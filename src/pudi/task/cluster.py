@@ -21,13 +21,13 @@ from pudi.errors import CorruptError, SchemaError
 from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, Markers, ParquetOptions
 from pudi.filegroup.basefile_copies import GroupPart, MovableFile, encoded_columns, joined
 from pudi.filegroup.formats import open_base_file
-from pudi.format import BloomBuilder, BloomFilter, CompactionOperation, IOType, WriteStat, write_token
+from pudi.format import BloomBuilder, BloomFilter, CompactionOperation, IOType, WriteStat, file_path, write_token
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError
 from pudi.plan.curves import row_order
 from pudi.schema import COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import constant_text, take
 from pudi.tagging import ConsistentBuckets
-from pudi.task.compact import CompactSpec, complete_rows, file_path, slice_of
+from pudi.task.compact import CompactSpec, complete_rows, slice_of
 from pudi.task.file_stats import stats_of_base
 from pudi.task.jobs import FileResult
 from pudi.task.merged import MergedSlices

@@ -32,6 +32,7 @@ from pudi.format import (
     Layout,
     LogFileName,
     WriteStat,
+    file_path,
     parse_base_file,
     parse_log_file,
     write_token,
@@ -262,11 +263,6 @@ def _check_name(
             f"{operation.partition_path!r}, where it can't be",
             table=storage.root,
         )
-
-
-def file_path(partition: str, name: str) -> str:
-    """Return the path of a file in a partition, relative to the table's root."""
-    return f"{partition}/{name}" if partition else name
 
 
 def complete_rows(rows: pa.Table, schema: pa.Schema, constant: dict[str, str]) -> pa.Table:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pudi.context import Storage
 from pudi.errors import NotSupportedError
 from pudi.filegroup import FileSlice, Markers
-from pudi.format import CompactionOperation, LogFileName, WriteStat, write_token
+from pudi.format import CompactionOperation, LogFileName, WriteStat, file_path, write_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, encode_block
@@ -92,7 +92,7 @@ class CompactLogsTask:
             version = over.version(spec.layout)
             name = LogFileName(operation.file_id, over.instant(spec.instant, spec.layout), version, token).name
             Markers(storage, spec.instant).create(operation.partition_path, name, log_io_type(spec.layout))
-            path = f"{operation.partition_path}/{name}" if operation.partition_path else name
+            path = file_path(operation.partition_path, name)
             storage.create(path, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ))  # type: ignore[arg-type]
         stat = replace(self._stat(done, path, size, version), column_stats=done.stats)
         return FileResult(self.number, done.counts.records, stat)

@@ -12,7 +12,7 @@ from pudi.config import MergeMode
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, Markers, VirtualKeyReader, open_base_file
 from pudi.filegroup.formats import values_of
-from pudi.format import BaseFileName, WriteStat, write_token
+from pudi.format import BaseFileName, WriteStat, file_path, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.merge.deletes import delete_mask, with_flag
@@ -299,7 +299,7 @@ class SliceWriter:
     def _create(self, content: pa.Buffer, table: pa.Table | None, counts: Counts, prev: BaseFile | None) -> WriteStat:
         partition = self.task.partition
         values_of(self.storage, partition)  # readers must find them
-        path = f"{partition}/{self.name.name}" if partition else self.name.name
+        path = file_path(partition, self.name.name)
         Markers(self.storage, self.spec.instant).create(partition, self.name.name, self.task.io_type)
         self.storage.create(path, content)
         size = int(content.size)
