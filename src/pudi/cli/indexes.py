@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table as Report
 
-import pudi
 from pudi.cli.common import Merger, Path, PlanOnly, StorageOption, console, opened, pairs
 from pudi.cli.output import add
 from pudi.context.runtime import lazy_module
 
 if TYPE_CHECKING:
     from pudi.indexing import index_request
-    from pudi.indexing.index_request import IndexInfo, IndexRequest
+    from pudi.indexing.index_request import IndexInfo
 else:
     index_request = lazy_module("pudi.indexing.index_request")
 
@@ -49,44 +48,28 @@ def index(
     merger: Merger = None,
 ) -> None:
     """Show a table's indexes, create one, drop one, or run those that are planned."""
-    run_index(
-        opened(path, storage_option, merger),
-        action,
-        index_request.IndexRequest(what or "", tuple(column or ()), name, expr, pairs("--option", option)),
-        plan_only=plan_only,
-    )
-
-
-def run_index(table: pudi.Table, verb: IndexVerb, asked: IndexRequest, *, plan_only: bool) -> None:
-    """Do it, and say what was done.
-
-    Args:
-        table: the table.
-        verb: what to do.
-        asked: the index to create, as `Table.create_index` takes it; the name of one to drop as its kind.
-        plan_only: whether it's only to be planned.
-    """
-    what, options = asked.kind, dict(asked.settings or {})
-    if verb in {IndexVerb.CREATE, IndexVerb.DROP} and not what:
-        raise typer.BadParameter(f"{verb.value} what? Give the kind of index, or its name")
-    if verb in {IndexVerb.SHOW, IndexVerb.RUN} and what:
-        raise typer.BadParameter(f"{verb.value} takes no kind of index, and {what!r} is given")
-    if (verb is not IndexVerb.CREATE or plan_only) and (asked.columns or asked.name or asked.expr):
+    table, options = opened(path, storage_option, merger), pairs("--option", option)
+    if action in {IndexVerb.SHOW, IndexVerb.RUN}:
+        if what:
+            raise typer.BadParameter(f"{action.value} takes no kind of index, and {what!r} is given")
+    elif not what:
+        raise typer.BadParameter(f"{action.value} what? Give the kind of index, or its name")
+    if (action is not IndexVerb.CREATE or plan_only) and (column or name or expr):
         raise typer.BadParameter("--column, --name and --expr are for the index that create builds")
-    if plan_only and verb is not IndexVerb.CREATE:
+    if plan_only and action is not IndexVerb.CREATE:
         raise typer.BadParameter("--plan-only is for create")
-    if verb is IndexVerb.SHOW:
+    if action is IndexVerb.SHOW:
         _show(table.indexes())
-    elif verb is IndexVerb.DROP:
-        table.drop_index(what, options=options)
+    elif action is IndexVerb.DROP:
+        table.drop_index(what or "", options=options)
         typer.echo(f"dropped {what}")
-    elif verb is IndexVerb.RUN:
+    elif action is IndexVerb.RUN:
         done = table.run_pending(options=options)
         typer.echo("nothing is planned" if not done else "\n".join(f"done {each.instant}" for each in done))
     elif plan_only:
-        typer.echo(f"planned {table.schedule(what, options=options)}")
+        typer.echo(f"planned {table.schedule(what or '', options=options)}")
     else:
-        result = table.create_index(what, list(asked.columns) or None, asked.name, asked.expr, options=options)
+        result = table.create_index(what or "", column, name, expr, options=options)
         typer.echo(
             f"built by {result.instant}: {result.records_inserted:,} records, {result.bytes_written:,} bytes, "
             f"{result.duration:.2f} s"

@@ -41,11 +41,9 @@ def add(report: Report, cells: Sequence[str]) -> None:
     report.add_row(*(Text(plain(cell)) for cell in cells))
 
 
-def time(at: datetime | None, after: datetime | None = None) -> str:
-    """A moment in UTC; the time of day alone if it's on the day of another one."""
-    if at is None:
-        return ""
-    return f"{at:%H:%M:%S}" if after is not None and at.date() == after.date() else f"{at:%Y-%m-%d %H:%M:%S}"
+def time(at: datetime | None) -> str:
+    """A moment in UTC; nothing where there is none."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def number(value: int | None) -> str:

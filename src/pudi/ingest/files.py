@@ -185,7 +185,7 @@ def frame_of(
     numbers = spark.range(0, len(files), 1, task_count(len(files), sum(each.size for each in files)))
     parsing = _Parsing(storage, tuple(files), format)
     with spark_errors(storage.root, "looking at the files"):
-        rows = in_workers(numbers, _Looks(parsing).run, _LOOKED).collect()
+        rows = in_workers(numbers, parsing.look, _LOOKED).collect()
     looked: list[_Looked] = [pickle.loads(bytes(row["found"])) for row in sorted(rows, key=lambda row: row["number"])]
     if len(looked) != len(files):
         raise UnavailableError("Spark lost or doubled tasks; nothing was written", table=storage.root)
@@ -212,6 +212,18 @@ class _Parsing:
         """Parse a file."""
         return self.format.parsed(self.storage, self.files[number])
 
+    def look(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Find out the columns and the bad records of files; answers by `_LOOKED` for numbers of files."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():  # files, not records
+                try:
+                    parsed = self.parsed(number)
+                    found = _Looked(parsed.rows.schema, parsed.bad, None)
+                except PudiError as error:
+                    found = _Looked(pa.schema([]), (), error)
+                columns = [pa.array([number], pa.int64()), pa.array([pickle.dumps(found)], pa.binary())]
+                yield pa.RecordBatch.from_arrays(columns, names=["number", "found"])
+
 
 _LOOKED: Final = "number BIGINT, found BINARY"
 
@@ -223,25 +235,6 @@ class _Looked:
     columns: pa.Schema
     bad: tuple[BadRecord, ...]
     error: PudiError | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Looks:
-    """Finds out the columns and the bad records of files."""
-
-    parsing: _Parsing
-
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Answers by `_LOOKED` for numbers of files."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():  # files, not records
-                try:
-                    parsed = self.parsing.parsed(number)
-                    found = _Looked(parsed.rows.schema, parsed.bad, None)
-                except PudiError as error:
-                    found = _Looked(pa.schema([]), (), error)
-                columns = [pa.array([number], pa.int64()), pa.array([pickle.dumps(found)], pa.binary())]
-                yield pa.RecordBatch.from_arrays(columns, names=["number", "found"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from pudi.client import CommitResult
 from pudi.config import WriteOptions, resolve
 from pudi.config.arguments import text_given
 from pudi.engine import is_spark_frame
-from pudi.engine.spark.session import check_session
+from pudi.engine.spark.session import check_session, is_connect
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format import MaxBytes
 from pudi.plan import Operation
 from pudi.spark.builders import WriteBuilder
 from pudi.spark.job import SaveMode, WriteJob
-from pudi.spark.streaming.sink import BatchWriter, is_connect, make_writer
+from pudi.spark.streaming.sink import BatchWriter, make_writer
 from pudi.storage import open_storage
 
 _CHECKPOINT = "checkpointLocation"

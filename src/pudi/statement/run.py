@@ -89,7 +89,7 @@ def _foreign(session: Session, statement: Foreign) -> Any:
             raise NotSupportedError(
                 f"{statement.what} isn't there for Hudi tables; use {statement.instead}", table=table.path
             )
-    return session.host.query(Text(session.text, 0), [], [])
+    return session.by_engine()
 
 
 def _call(session: Session, statement: Call) -> Any:

@@ -222,6 +222,10 @@ class Session:
             there = "; ".join(f"{name} has {', '.join(names)}" for name, names in columns.items())
             raise InvalidArgumentError(f"{error.message.partition('; there are ')[0]}; {there}") from error
 
+    def by_engine(self) -> Any:
+        """Let the engine run the statement as it stands, without tables of pudi."""
+        return self.host.query(Text(self.text, 0), [], [])
+
     def done(self) -> Any:
         """Return the result of a statement that returns nothing."""
         return self.host.result(result_table((), ()))

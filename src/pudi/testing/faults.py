@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import zlib
@@ -100,7 +99,7 @@ class FaultStorage(StorageWrapper):
             do()
         if self.mode == "crash":
             if self._crash_after:
-                with contextlib.suppress(PudiError):  # a process that sees the simulated crash counts as dead
+                with suppress(PudiError):  # a process that sees the simulated crash counts as dead
                     do()
                 self._dead = True
             raise SimulatedCrash(f"call {number}: {kind} {path}")

@@ -244,7 +244,7 @@ def _keep_modules_from_collector() -> None:
 
 def can_observe(spark: Any) -> bool:
     """Whether `Observed` works with a session: Connect has no observations before Spark 4."""
-    return not type(spark).__module__.startswith("pyspark.sql.connect.") or _numbers(str(spark.version)) >= (4, 0)
+    return not is_connect(spark) or _numbers(str(spark.version)) >= (4, 0)
 
 
 @dataclass(frozen=True, slots=True)

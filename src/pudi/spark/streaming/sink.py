@@ -20,6 +20,7 @@ from pudi.commit.conditions import SoleProgress, is_gone
 from pudi.config import CompactionOptions, WriteOptions, resolve
 from pudi.config.arguments import path_given
 from pudi.config.option import given_text, text_of
+from pudi.engine.spark.session import is_connect
 from pudi.errors import ChangedSinceError, ConflictError, CorruptError, InvalidArgumentError, TableNotFoundError
 from pudi.spark.job import SaveMode, WriteJob
 from pudi.timeline import Timeline
@@ -51,11 +52,6 @@ def query_of(frame: Any) -> str | None:
 def query_of_task(properties: dict[str, str]) -> str | None:
     """Return the id of the query that a task of Spark belongs to, by the task's local properties."""
     return properties.get(_QUERY_ID)
-
-
-def is_connect(frame: Any) -> bool:
-    """Return whether a frame is one of Spark Connect."""
-    return type(frame).__module__.startswith("pyspark.sql.connect.")
 
 
 CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"

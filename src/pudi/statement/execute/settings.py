@@ -21,7 +21,6 @@ from pudi.statement.tree import (
     Refresh,
     ResetOption,
     SetOption,
-    Text,
     Use,
 )
 
@@ -63,7 +62,7 @@ def set_option(session: Session, statement: SetOption) -> Any:
     own = key is not None and key.startswith(KEY_PREFIXES)
     local = session.host.spark is None
     if not (own or local or key is None):
-        return session.host.query(Text(session.text, 0), [], [])
+        return session.by_engine()
     if key is None:
         known = ((name, redacted(name, text)) for name, text in session.host.settings.items().items())
         return session.host.result(result_table(_SHOWN, sorted(known)))
@@ -81,7 +80,7 @@ def set_option(session: Session, statement: SetOption) -> Any:
 def reset_option(session: Session, statement: ResetOption) -> Any:
     """Run RESET: take back what SET set; the names of tables and attached catalogs stay."""
     if session.host.spark is not None:
-        return session.host.query(Text(session.text, 0), [], [])
+        return session.by_engine()
     settings, key = session.host.settings, statement.key
     for each in [key] if key is not None else [name for name in settings.items() if not name.startswith(_NAMES)]:
         settings.unset(each)
@@ -125,14 +124,14 @@ def refresh(session: Session, statement: Refresh) -> Any:
     """Run REFRESH TABLE or ANALYZE TABLE: nothing for a Hudi table, whose statistics its writes keep."""
     with session.at(statement.table):
         if session.find(statement.table) is None:
-            return session.host.query(Text(session.text, 0), [], [])
+            return session.by_engine()
     return session.done()
 
 
 def use(session: Session, statement: Use) -> Any:
     """Run USE: choose the database of names that say none."""
     if session.host.spark is not None:
-        return session.host.query(Text(session.text, 0), [], [])
+        return session.by_engine()
     if statement.database is not None:  # on this machine a database is a part of names
         session.host.settings.set(DATABASE, statement.database.lower())
     return session.done()

@@ -189,24 +189,26 @@ def _type(reader: Reader) -> str:
 
 def _create_index(reader: Reader) -> Statement:
     exists_ok = _exists(reader, "NOT")
-    name = reader.name("the index's name")
-    reader.need("ON")
-    reader.takes("TABLE")
-    table = reader.table()
+    name, table = _index_of_table(reader)
     kind = reader.name("a kind of index") if reader.takes("USING") else ""
     columns = reader.names() if reader.sees("(") else ()
     options = _properties(reader) if reader.takes("OPTIONS") else {}
     return CreateIndex(name, table, kind.lower(), columns, options, exists_ok)
 
 
+def _index_of_table(reader: Reader) -> tuple[str, TableName]:
+    """Read `name ON [TABLE] table`."""
+    name = reader.name("the index's name")
+    reader.need("ON")
+    reader.takes("TABLE")
+    return name, reader.table()
+
+
 def _drop(reader: Reader) -> Statement | None:
     reader.need("DROP")
     if reader.takes("INDEX"):
         exists_ok = _exists(reader)
-        name = reader.name("the index's name")
-        reader.need("ON")
-        reader.takes("TABLE")
-        return DropIndex(name, reader.table(), exists_ok)
+        return DropIndex(*_index_of_table(reader), exists_ok)
     if not reader.takes("TABLE"):
         return None
     exists_ok = _exists(reader)

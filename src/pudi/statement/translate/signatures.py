@@ -130,6 +130,6 @@ def constant_text(name: str, value: Value) -> str:
     return value.literal
 
 
-def at_least(sql: str, least: str) -> str:
-    """Return a number, or another one if it's below that; null if it's null, as greatest() isn't."""
-    return f"(CASE WHEN {sql} < {least} THEN {least} ELSE {sql} END)"
+def from_zero(sql: str) -> str:
+    """Return a number, or 0 if it's below that; null if it's null, as greatest() isn't."""
+    return f"(CASE WHEN {sql} < 0 THEN 0 ELSE {sql} END)"

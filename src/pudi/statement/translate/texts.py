@@ -16,9 +16,9 @@ from pudi.statement.translate.signatures import (
     Function,
     Rule,
     argument,
-    at_least,
     constant_int,
     constant_text,
+    from_zero,
     function,
     given,
 )
@@ -254,11 +254,11 @@ def substring(name: str, args: Sequence[Value]) -> Value:
     if isinstance(args[1].literal, int):
         number = args[1].literal
         begin = str(number - 1) if number > 0 else "0" if number == 0 else f"(length({sql}) - {-number})"
-    first = at_least(begin, "0")
+    first = from_zero(begin)
     if len(args) == 2:
         return Value(f"substring({sql}, {first} + 1)", TEXT)
     length = f"CAST({argument(name, args[2], 'int').sql} AS BIGINT)"
-    return Value(f"substring({sql}, {first} + 1, {at_least(f'({begin} + {length} - {first})', '0')})", TEXT)
+    return Value(f"substring({sql}, {first} + 1, {from_zero(f'({begin} + {length} - {first})')})", TEXT)
 
 
 def _concat(name: str, args: Sequence[Value]) -> Value:
@@ -305,7 +305,7 @@ def _padded(name: str, args: Sequence[Value]) -> Value:
 
 
 def _side(called: str) -> Function:
-    return function(given("text int", TEXT, f"{called}({{0}}, {at_least('{1}', '0')})"))
+    return function(given("text int", TEXT, f"{called}({{0}}, {from_zero('{1}')})"))
 
 
 _FOUND = "strpos(substring({1}, {2}), {0})"
