@@ -13,10 +13,10 @@ import pytest
 
 import pudi
 from pudi.format import BloomFilter
-from pudi.metadata.keys import bloom_key, column_stats_key
+from pudi.metadata.keys import bloom_key
 from support.engines import Engine, LocalEngine, per_engine
 from support.layouts import Layout
-from support.metadata import metadata_partitions, records
+from support.metadata import column_stats_key, metadata_partitions, records
 from support.pudi_table import PudiTable
 from support.trips import CITIES, SCHEMA, steps, table, trip
 

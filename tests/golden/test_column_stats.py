@@ -24,11 +24,10 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import encode_changes
-from pudi.metadata.keys import column_stats_key
 from pudi.schema import with_meta_fields
 from pudi.task.file_stats import stats_of_file
 from support.golden import Golden, tables
-from support.metadata import there
+from support.metadata import column_stats_key, there
 
 OLD_NAMES = {"cow_v9_schema_on_read": {"rider"}}
 """Columns that were renamed: what Hudi stored of older files stays under the name that they had then."""

@@ -25,7 +25,6 @@ from pudi.format.parquet import BLOOM_FILTER
 from pudi.metadata import MetadataTable, ValueType, partition_path, stats_of_records
 from pudi.metadata.keys import (
     bloom_key,
-    column_stats_key,
     partition_stats_key,
     secondary_prefixes,
     split_secondary_keys,
@@ -34,7 +33,7 @@ from pudi.metadata.record_index import RecordShards
 from pudi.metadata.stat_records import typed
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from support.golden import Golden, tables
-from support.metadata import metadata_partitions
+from support.metadata import column_stats_key, metadata_partitions
 
 TABLES = [*tables("cow_"), *tables("mor_")]
 

@@ -9,13 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 
 from pudi.format import Action, decode_table_properties, parse_base_file, parse_log_file
 from pudi.format.hfile_read import open_bytes
 from pudi.format.log_block import BlockKind, Header, decode_blocks
+from pudi.metadata.keys import column_stats_keys
 from pudi.timeline import Timeline
 
 SOLO = "00000000000000"
+
+
+def column_stats_key(column: str, partition: str, file: str) -> str:
+    """The key of one column's statistics in one file."""
+    keys = column_stats_keys(*(pa.array([text]) for text in (column, partition, file)))
+    return str(keys[0])
 
 
 def metadata_partitions(path: Path) -> list[str]:

@@ -134,7 +134,7 @@ class BaseFileWriter:
     options: ParquetOptions
     left_out: Collection[str] = ()
 
-    def write(self, path: str, rows: pa.Table) -> int:
+    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
         """Create a base file from rows with their meta fields.
 
         Args:
@@ -142,12 +142,8 @@ class BaseFileWriter:
             rows: meta fields first, then the table's columns; low-cardinality ones may be dictionary encoded.
 
         Returns:
-            Size in bytes.
+            The file's content.
         """
-        return int(self.put(path, rows).size)
-
-    def put(self, path: str, rows: pa.Table) -> pa.Buffer:
-        """Create a base file as `write` does, and also return its content."""
         return self._put(path, self._stored(rows))
 
     def _put(self, path: str, rows: pa.Table) -> pa.Buffer:
@@ -163,7 +159,7 @@ class BaseFileWriter:
 
         Args:
             path: path relative to the table's root; the file must not be there.
-            parts: at least one table of one schema, as of `write`.
+            parts: at least one table of one schema, as of `put`.
             folder: where the temporary file is made; None for the system's folder.
 
         Returns:

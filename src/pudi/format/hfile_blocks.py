@@ -111,9 +111,9 @@ class Trailer:
     codec: int = 1
 
 
-def checksum_size(on_disk: int, covered: int = CHECKSUM_BYTES) -> int:
+def checksum_size(on_disk: int) -> int:
     """Bytes of the checksums behind a block of header and payload of some size (HFileBlock.numChecksumBytes)."""
-    return -(-on_disk // covered) * _INT.size
+    return -(-on_disk // CHECKSUM_BYTES) * _INT.size
 
 
 def encode_block(magic: bytes, payload: bytes | memoryview, codec: str, level: int, before: int = -1) -> bytes:

@@ -32,9 +32,7 @@ KEY_FIELD = "key"
 _USUAL = HFileSettings()
 
 
-def read_rows(
-    reader: HFileReader, schema_json: str, columns: Collection[str] | None = None, *, path: str, unions: bool = False
-) -> pa.Table:
+def read_rows(reader: HFileReader, schema_json: str, columns: Collection[str] | None = None, *, path: str) -> pa.Table:
     """The records of an HFile, in the order of their keys.
 
     Args:
@@ -42,7 +40,6 @@ def read_rows(
         schema_json: Avro schema of the values.
         columns: the top-level fields that are wanted; None for all.
         path: the file's name, for messages.
-        unions: as in `avro_to_arrow`.
 
     Raises:
         CorruptError: the file is damaged, or holds something else.
@@ -52,13 +49,13 @@ def read_rows(
         for entries in reader.batches():
             values = Run(entries.records, entries.value, entries.value_end)
             with naming(path):
-                parts.append(_with_keys(read_records(schema_json, values, columns, unions=unions), entries))
+                parts.append(_with_keys(read_records(schema_json, values, columns), entries))
     except BadAvro as error:
         raise CorruptError(f"the records of an HFile can't be decoded: {error}", path=path) from error
     if parts:
         return pa.concat_tables(parts)
     with naming(path):
-        schema = avro_to_arrow(schema_json, unions=unions)
+        schema = avro_to_arrow(schema_json)
     return pa.schema([f for f in schema if columns is None or f.name in columns]).empty_table()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import Enum, IntEnum
@@ -453,6 +454,20 @@ def write_token(partition_id: int, stage_id: int, attempt_id: int) -> str:
     if min(partition_id, stage_id, attempt_id) < 0:
         raise InvalidArgumentError(f"write token of {partition_id}, {stage_id}, {attempt_id}: none may be negative")
     return f"{partition_id}-{stage_id}-{attempt_id}"
+
+
+def instant_token(instant: str, partition_id: int = 0, attempt_id: int = 0) -> str:
+    """Name a task attempt by a write token that tells the writers of one instant from those of others.
+
+    In layout 1 the log files of all writers have the same instant and version. Only the token distinguishes them, and a
+    rollback must never delete another writer's file. So the token's stage, unused there, is derived from the instant.
+
+    Args:
+        instant: the writer's.
+        partition_id: as of `write_token`.
+        attempt_id: as of `write_token`.
+    """
+    return write_token(partition_id, zlib.crc32(instant.encode()) & 0x7FFFFFFF, attempt_id)
 
 
 class IOType(str, Enum):

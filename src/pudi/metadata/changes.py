@@ -90,23 +90,17 @@ def files_of_commit(metadata: CommitMetadata) -> Changes:
     return files_changes(added, partitions=added)
 
 
-def files_changes(
-    files: Mapping[str, FileSizes], *, partitions: Iterable[str] = (), dropped: Iterable[str] = ()
-) -> Changes:
+def files_changes(files: Mapping[str, FileSizes], *, partitions: Iterable[str] = ()) -> Changes:
     """Changes to the `files` partition.
 
     Args:
         files: added and deleted files by partition path.
         partitions: partition paths that exist.
-        dropped: partition paths that were deleted with all their files.
     """
-    listed = {partition_identifier(p): 0 for p in partitions}
-    unlisted: dict[str, int | None] = {partition_identifier(p): None for p in dropped}
-    records: dict[str, FileSizes] = {ALL_PARTITIONS: {**listed, **unlisted}}
+    records: dict[str, FileSizes] = {ALL_PARTITIONS: {partition_identifier(p): 0 for p in partitions}}
     records.update((partition_identifier(partition), sizes) for partition, sizes in files.items())
     values = [file_list_record(_type(key), sizes) for key, sizes in records.items()]
-    keys, gone = (pa.array(list(each), pa.string()) for each in (records, unlisted))
-    return Changes(keys, pa.array(values, pa.binary()), gone)
+    return Changes(pa.array(list(records), pa.string()), pa.array(values, pa.binary()))
 
 
 def _sizes(stats: Iterable[WriteStat]) -> FileSizes:

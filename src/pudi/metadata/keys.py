@@ -34,19 +34,14 @@ _FEW = 64
 """Number of keys up to which hashing them one by one takes less time than the calls of Arrow and numpy."""
 
 
-def column_stats_key(column: str, partition: str, file: str) -> str:
-    """Return the key of a column's statistics in a file.
+def column_stats_keys(columns: pa.Array, partitions: pa.Array, files: pa.Array) -> pa.Array:
+    """Return the keys of statistics of columns in files, row by row of string arrays.
 
     Args:
-        column: name of the column; dots separate fields of structs.
-        partition: path of the data table's partition, empty for none.
-        file: name of the file without folders.
+        columns: names of the columns; dots separate fields of structs.
+        partitions: paths of the data table's partitions, empty for none.
+        files: names of the files without folders.
     """
-    return xx_hash(column) + xx_hash(partition_identifier(partition)) + md5_hash(file)
-
-
-def column_stats_keys(columns: pa.Array, partitions: pa.Array, files: pa.Array) -> pa.Array:
-    """Return `column_stats_key` of each row of three string arrays."""
     return _joined(_each(columns, xx_hash), _each(partitions, _of_partition), _each(files, md5_hash))
 
 
@@ -65,18 +60,13 @@ def column_prefix(column: str) -> str:
     return xx_hash(column)
 
 
-def expression_partition_key(column: str, partition: str) -> str:
-    """Return an expression index's key of statistics in a partition of the data table."""
-    return xx_hash(column) + xx_hash(EXPRESSION_PARTITION) + xx_hash(partition_identifier(partition))
-
-
 def expression_partition_keys(columns: pa.Array, partitions: pa.Array) -> pa.Array:
-    """Return `expression_partition_key` of each row of two string arrays."""
+    """Return an expression index's keys of statistics in partitions; arguments as of `column_stats_keys`."""
     return _joined(_each(columns, xx_hash), pa.scalar(xx_hash(EXPRESSION_PARTITION)), _each(partitions, _of_partition))
 
 
 def bloom_key(partition: str, file: str) -> str:
-    """Return the key of a base file's bloom filter; arguments as of `column_stats_key`."""
+    """Return the key of a base file's bloom filter; arguments as of `column_stats_keys`."""
     return xx_hash(partition_identifier(partition)) + md5_hash(file)
 
 
@@ -85,19 +75,13 @@ def bloom_keys(partitions: pa.Array, files: pa.Array) -> pa.Array:
     return _joined(_each(partitions, _of_partition), _each(files, md5_hash))
 
 
-def secondary_key(secondary: str | None, record_key: str) -> str:
-    """Return the key of a record in a secondary index.
+def secondary_keys(secondary: pa.Array, record_keys: pa.Array) -> pa.Array:
+    """Return the keys of records in a secondary index, row by row of two string arrays.
 
     Args:
-        secondary: the indexed column's value as text; None for null.
-        record_key: the record's key.
+        secondary: the indexed column's values as text; null for null.
+        record_keys: the records' keys.
     """
-    key: str = secondary_keys(pa.array([secondary], pa.string()), pa.array([record_key], pa.string()))[0].as_py()
-    return key
-
-
-def secondary_keys(secondary: pa.Array, record_keys: pa.Array) -> pa.Array:
-    """Return `secondary_key` of each row of two string arrays."""
     return pc.binary_join_element_wise(_secondary(secondary), _escaped(record_keys), "$")
 
 

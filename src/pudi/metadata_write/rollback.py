@@ -15,7 +15,6 @@ included.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,6 +42,7 @@ from pudi.format import (
     encode_rollback_plan,
     file_path,
     heartbeat_path,
+    instant_token,
     parse_log_file,
 )
 from pudi.format.log_block import BlockKind, Header, encode_block
@@ -131,7 +131,7 @@ def _name_of(storage: Storage, group: FileGroupId, base_instant: str, rollback_i
     """Return the name of a rollback's log file in a slice: that of an attempt that died, or the next one."""
     found = (LogFile.of(group.partition, info) for info in StorageListing(storage).files(group.partition))
     known = [log.name for log in found if log and (log.file_id, log.instant) == (group.file_id, base_instant)]
-    token = f"0-{zlib.crc32(rollback_instant.encode()) & 0x7FFFFFFF}-0"
+    token = instant_token(rollback_instant)
     own = [name.version for name in known if resumes and name.write_token == token]
     try:
         version = min(own, default=1 + max((name.version for name in known), default=0))

@@ -5,7 +5,6 @@ Deletes by key take their ordering values from the stored records.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile, Markers, encode_parquet, open_base_file
 from pudi.filegroup.formats import values_of
-from pudi.format import LogFileName, WriteStat, file_path
+from pudi.format import LogFileName, WriteStat, file_path, instant_token
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_rows import encode_rows, without_dictionaries
 from pudi.format.layout import rules_of
@@ -291,16 +290,11 @@ class LogAppender:
         return stat, log
 
     def _file_token(self) -> str:
-        """Return the write token of the file name.
-
-        In layout 1 the log files of all writers have the same instant and version. Only the token distinguishes them,
-        and a rollback must never delete another writer's file. So the token's stage part, unused there, is derived from
-        the instant.
-        """
+        """Return the write token of the file name; in layout 1 an `instant_token`."""
         if rules_of(self._options.layout).logs_name_their_commit:
             return self.token
         task, _, attempt = self.token.split("-")
-        return f"{task}-{zlib.crc32(self.spec.instant.encode()) & 0x7FFFFFFF}-{attempt}"
+        return instant_token(self.spec.instant, int(task), int(attempt))
 
 
 def without_meta_values(rows: pa.Table) -> pa.Table:

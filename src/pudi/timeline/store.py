@@ -63,12 +63,7 @@ def written_files(content: bytes | CommitMetadata) -> list[str]:
     """
     if not isinstance(content, CommitMetadata):
         return []
-    written: dict[str, None] = {}
-    for stat in content.stats:
-        if stat.path:
-            written[stat.path] = None
-        written |= dict.fromkeys(stat.cdc_stats or ())
-    return list(written)
+    return list(dict.fromkeys(path for stat in content.stats for path in stat.paths))
 
 
 _log = logging.getLogger(__name__)

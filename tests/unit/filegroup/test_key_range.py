@@ -16,7 +16,7 @@ def key_range(keys: list[str], kind: pa.DataType) -> tuple[str, str] | None:
     """Least and greatest key that the footer of a file with these keys names."""
     storage = open_storage("memory://key-range")
     rows = pa.table({"_hoodie_record_key": pa.array(keys, kind)})
-    BaseFileWriter(storage, "{}", ParquetOptions()).write("file", rows)
+    BaseFileWriter(storage, "{}", ParquetOptions()).put("file", rows)
     footer = pq.read_metadata(io.BytesIO(storage.read("file"))).metadata
     storage.delete(["file"])
     bounds = [footer.get(name) for name in (b"hoodie_min_record_key", b"hoodie_max_record_key")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,28 +14,33 @@ from pudi.metadata.keys import (
     bloom_key,
     bloom_keys,
     column_prefix,
-    column_stats_key,
     column_stats_keys,
-    expression_partition_key,
+    expression_partition_keys,
     partition_stats_key,
     partition_stats_keys,
-    secondary_key,
     secondary_keys,
     secondary_prefixes,
     secondary_shard_of,
     shard_of,
     split_secondary_keys,
 )
+from support.metadata import column_stats_key
 
 FILE = "3cb9a833-dc9d-4e05-815e-b3a0cc232ab5-2_0-13-13_20261121075817489.parquet"
 INDEXED = "4897361c-47d1-43c6-8f5c-5fc1fe126df4-0_0-311-717_20261121081121883.parquet"
+
+
+def _one(make: Callable[..., pa.Array], *values: str | None) -> str:
+    """The key that is made of one row."""
+    key: str = make(*(pa.array([value], pa.string()) for value in values))[0].as_py()
+    return key
 
 
 def test_keys_are_those_in_files_that_hudi_wrote() -> None:
     assert column_stats_key("rider", "nyc", FILE) == "JSg2t74bWYU=9oCa+jrtye4=12/DGtfwcla1FwG5DVaQxg=="
     assert bloom_key("sao_paulo", INDEXED) == "DaYRAsTMUig=dVfIvotZVwLlObteBuTFVw=="
     assert partition_stats_key("ts", "chennai") == "oyTjviKHuhI=KQZ+fZz3hJk="
-    assert expression_partition_key("ts", "nyc") == "oyTjviKHuhI=2CMHrhWVE9w=9oCa+jrtye4="
+    assert _one(expression_partition_keys, "ts", "nyc") == "oyTjviKHuhI=2CMHrhWVE9w=9oCa+jrtye4="
     assert column_stats_key("ts", "", FILE) == column_stats_key("ts", ".", FILE)
 
 
@@ -74,9 +81,9 @@ def test_the_shard_of_a_key_whose_hash_is_the_least_int() -> None:
 
 
 def test_secondary_keys_hold_value_and_record_key() -> None:
-    assert secondary_key("rider-C2", "k0016") == "rider-C2$k0016"
-    assert secondary_key("a$b\\c\0", "k$") == "a\\$b\\\\c\\\0$k\\$"
-    assert secondary_key(None, "k") == "\0$k"
+    assert _one(secondary_keys, "rider-C2", "k0016") == "rider-C2$k0016"
+    assert _one(secondary_keys, "a$b\\c\0", "k$") == "a\\$b\\\\c\\\0$k\\$"
+    assert _one(secondary_keys, None, "k") == "\0$k"
     assert secondary_prefixes(pa.array(["a$", None])).to_pylist() == ["a\\$$", "\0$"]
     hudis = pa.array(["rider-C2$k0016", "rider-B6$k0013", "rider-A5$k0005"])
     assert secondary_shard_of(hudis, 10, whole_key=False).tolist() == [0, 7, 9]

@@ -25,7 +25,7 @@ def slice_of(stored: list[str], bloom: BloomOptions | None = SMALL, number: int 
     name = BaseFileName(f"group-{number}", "0-0-0", "20240101000000000")
     rows = pa.table({RECORD_KEY: pa.array(stored, pa.string()), COMMIT_SEQNO: pa.array(["1"] * len(stored))})
     STORAGE.delete([name.name])
-    size = BaseFileWriter(STORAGE, AVRO, ParquetOptions(bloom=bloom)).write(name.name, rows)
+    size = BaseFileWriter(STORAGE, AVRO, ParquetOptions(bloom=bloom)).put(name.name, rows).size
     return FileSlice("", name.file_id, BaseFile("", name, size))
 
 

@@ -124,13 +124,14 @@ def refuse_behind(snapshot: TableSnapshot) -> None:
         )
 
 
-def open_shards(snapshot: TableSnapshot, *, alone: bool = False) -> RecordShards | None:
-    """Return the record index as a reader of a snapshot sees it; None if the table has none.
+def open_shards(snapshot: TableSnapshot) -> RecordShards | None:
+    """Return the record index as a writer of a snapshot sees it; None if the table has none.
+
+    It makes sure that no commit has completed since: the index may send a key of a file group that was clustered since
+    to one that the timeline doesn't show, as if the key were new.
 
     Args:
         snapshot: the table, loaded before: the index is read without commits that are pending on its timeline.
-        alone: whether to make sure that no commit has completed since. The index may send a key of a file group that
-            was clustered since to one that the timeline doesn't show, as if the key were new.
 
     Raises:
         CorruptError: the index is damaged.
@@ -140,7 +141,7 @@ def open_shards(snapshot: TableSnapshot, *, alone: bool = False) -> RecordShards
         return None
     own = TableSnapshot.load(open_metadata(snapshot.meta))
     shards = shards_of(snapshot, own)
-    if alone and not is_known_to(shards.scope, own.timeline, snapshot.timeline):
+    if not is_known_to(shards.scope, own.timeline, snapshot.timeline):
         refuse_behind(snapshot)
     return shards
 
@@ -155,7 +156,7 @@ def shards_for(snapshot: TableSnapshot, index: Index) -> RecordShards | None:
     """
     if not index.records:
         return None
-    meta, shards = snapshot.meta, open_shards(snapshot, alone=True)
+    meta, shards = snapshot.meta, open_shards(snapshot)
     if shards is None:
         _log.warning("table %s has no record index: keys are looked for in files", meta.storage.root)
         return None
