@@ -8,7 +8,6 @@ python bench/lazy_readers.py --rows 5000000 --turns 7
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import tempfile
 import time
@@ -62,92 +61,108 @@ def made(folder: Path, count: int) -> tuple[Path, Path]:
     return own, other
 
 
+CONNECTION = duckdb.connect()
+SQL = "SELECT city, count(*) AS n, sum(fare) AS fares, max(id) AS last FROM t GROUP BY city"
+
+
 def one_row(own: Path, other: Path, number: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Ways to one row, each from the path on."""
     key = f"trip-{number:010d}"
     sql = f"SELECT * FROM t WHERE id = '{key}'"
-
-    def scan() -> pudi.Scan:
-        return pudi.Table(own).scan(meta_fields=False)
-
     yield "scan(where=)", lambda: pudi.Table(own).scan(meta_fields=False, where=f"id = '{key}'").to_arrow()
-    yield "polars", lambda: scan().to_polars(lazy=True).filter(pl.col("id") == key).collect()
-    yield "duckdb", lambda: in_duckdb(scan().to_dataset(), sql)
+    yield "polars", lambda: pudi.scan_polars(own).filter(pl.col("id") == key).collect()
+    yield "duckdb", lambda: in_duckdb(scan(own).to_dataset(), sql)
     if SessionContext is not None:
-        yield "datafusion", lambda: in_datafusion(scan().to_dataset(), sql)
-    yield (
-        "deltalake dataset",
-        lambda: DeltaTable(other).to_pyarrow_dataset().to_table(filter=pads.field("id") == key),
-    )
-    yield "deltalake polars", lambda: pl.scan_delta(str(other)).filter(pl.col("id") == key).collect()
-    yield "deltalake duckdb", lambda: in_duckdb(DeltaTable(other).to_pyarrow_dataset(), sql)
+        yield "datafusion", lambda: in_datafusion(scan(own).to_dataset(), sql)
+    yield "deltalake, dataset", lambda: delta(other).to_table(filter=pads.field("id") == key)
+    yield "deltalake, polars", lambda: pl.scan_delta(str(other)).filter(pl.col("id") == key).collect()
+    yield "deltalake, duckdb", lambda: in_duckdb(delta(other), sql)
 
 
 def all_rows(own: Path, other: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Ways to all rows: read whole, or summed up by the engine."""
-    sql = "SELECT city, count(*) AS n, sum(fare) AS fares, max(id) AS last FROM t GROUP BY city"
+    """Ways to all rows."""
+    yield "scan().to_arrow()", lambda: scan(own).to_arrow()
+    yield "scan().to_polars()", lambda: scan(own).to_polars()
+    yield "polars", lambda: pudi.scan_polars(own).collect()
+    yield "dataset", lambda: scan(own).to_dataset().to_table()
+    yield "deltalake, dataset", lambda: delta(other).to_table()
+    yield "deltalake, polars", lambda: pl.scan_delta(str(other)).collect()
 
-    def scan() -> pudi.Scan:
-        return pudi.Table(own).scan(meta_fields=False)
 
-    def summed(frame: pl.LazyFrame) -> pl.DataFrame:
-        return frame.group_by("city").agg(pl.len(), pl.col("fare").sum(), pl.col("id").max()).collect()
-
+def sums(own: Path, other: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Ways to sums over three columns of all rows."""
     columns = ["city", "fare", "id"]
-    yield "scan().to_arrow()", lambda: scan().to_arrow()
-    yield "scan().to_polars()", lambda: scan().to_polars()
-    yield "polars", lambda: scan().to_polars(lazy=True).collect()
-    yield "dataset", lambda: scan().to_dataset().to_table()
-    yield "polars sums of a frame", lambda: summed(pudi.Table(own).scan(columns).to_polars().lazy())
-    yield "polars sums", lambda: summed(scan().to_polars(lazy=True))
-    yield "duckdb sums of a table", lambda: in_duckdb(pudi.Table(own).scan(columns).to_arrow(), sql)
-    yield "duckdb sums", lambda: in_duckdb(scan().to_dataset(), sql)
+    yield "polars, of scan(columns=)", lambda: summed(scan(own, columns).to_polars().lazy())
+    yield "polars", lambda: summed(pudi.scan_polars(own))
+    yield "duckdb, of scan(columns=)", lambda: in_duckdb(scan(own, columns).to_arrow(), SQL)
+    yield "duckdb", lambda: in_duckdb(scan(own).to_dataset(), SQL)
     if SessionContext is not None:
-        yield "datafusion sums", lambda: in_datafusion(scan().to_dataset(), sql)
-    yield "deltalake dataset", lambda: DeltaTable(other).to_pyarrow_dataset().to_table()
-    yield "deltalake duckdb sums", lambda: in_duckdb(DeltaTable(other).to_pyarrow_dataset(), sql)
+        yield "datafusion", lambda: in_datafusion(scan(own).to_dataset(), SQL)
+    yield "deltalake, polars", lambda: summed(pl.scan_delta(str(other)))
+    yield "deltalake, duckdb", lambda: in_duckdb(delta(other), SQL)
+
+
+def scan(own: Path, columns: list[str] | None = None) -> pudi.Scan:
+    """A scan of all rows."""
+    return pudi.Table(own).scan(columns, meta_fields=False)
+
+
+def delta(other: Path) -> pads.Dataset:
+    """The dataset that deltalake makes."""
+    return DeltaTable(other).to_pyarrow_dataset()
+
+
+def summed(frame: pl.LazyFrame) -> pl.DataFrame:
+    """The sums by polars."""
+    return frame.group_by("city").agg(pl.len(), pl.col("fare").sum(), pl.col("id").max()).collect()
 
 
 def in_duckdb(data: Any, sql: str) -> pa.Table:
-    """A query in a database of its own."""
-    with duckdb.connect() as connection:
-        connection.register("t", data)
-        return connection.sql(sql).to_arrow_table()
+    """A query in DuckDB."""
+    CONNECTION.register("t", data)
+    try:
+        return CONNECTION.sql(sql).to_arrow_table()
+    finally:
+        CONNECTION.unregister("t")
 
 
 def in_datafusion(data: Any, sql: str) -> pa.Table:
-    """A query in a session of its own."""
+    """A query in DataFusion."""
     context = SessionContext()
     context.register_dataset("t", data)
     return context.sql(sql).to_arrow_table()
 
 
 def main() -> None:
-    """Measure in turns; print medians in seconds."""
+    """Measure in turns; print medians of seconds and of CPU seconds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--folder", help="where the tables are made: on the disk to be measured")
     given = parser.parse_args()
-    taken: dict[str, dict[str, list[float]]] = {"one row": {}, "all rows": {}}
+    taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
     rng = np.random.default_rng(1)
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         own, other = made(Path(folder), given.rows)
         for turn in range(given.turns + 1):
             number = int(rng.integers(0, given.rows))
-            for kind, ways in (("one row", one_row(own, other, number)), ("all rows", all_rows(own, other))):
+            kinds = {"one row": (one_row(own, other, number), 1)}
+            if turn < 5:
+                kinds |= {"all rows": (all_rows(own, other), given.rows), "sums": (sums(own, other), 4)}
+            for kind, (ways, count) in kinds.items():
                 for name, way in ways:
-                    if kind == "all rows" and turn > 3:
-                        continue
-                    began = time.perf_counter()
+                    began, worked = time.perf_counter(), time.process_time()
                     found = way()
-                    spent = time.perf_counter() - began
-                    assert len(found) == (1 if kind == "one row" else 4 if "sums" in name else given.rows), name
+                    spent = time.perf_counter() - began, time.process_time() - worked
+                    assert len(found) == count, name
                     if turn:
-                        taken[kind].setdefault(name, []).append(spent)
+                        taken.setdefault(kind, {}).setdefault(name, []).append(spent)
                     del found
-    medians = {k: {n: round(statistics.median(v), 4) for n, v in each.items()} for k, each in taken.items()}
-    print(json.dumps(medians, indent=1))
+    for kind, names in taken.items():
+        print(f"{kind:28}{'seconds':>10}{'CPU':>10}")
+        for name, spent in names.items():
+            wall, cpu = (statistics.median(each) for each in zip(*spent, strict=True))
+            print(f"  {name:26}{wall:10.3f}{cpu:10.3f}")
 
 
 if __name__ == "__main__":
