@@ -18,9 +18,9 @@ from pudi.testing import FaultStorage
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.int64())])
 TIMELINE, PROPERTIES = ".hoodie/timeline", ".hoodie/hoodie.properties"
 
-FIRST = {("cow", True): 44, ("mor", True): 53, ("cow", False): 26, ("mor", False): 27}
+FIRST = {("cow", True): 40, ("mor", True): 50, ("cow", False): 21, ("mor", False): 22}
 """Calls of a table's first upsert in a process, by table type and whether there is a metadata table."""
-LATER = {("cow", True): 35, ("mor", True): 36, ("cow", False): 23, ("mor", False): 24}
+LATER = {("cow", True): 32, ("mor", True): 33, ("cow", False): 18, ("mor", False): 19}
 """Calls of a later one by the same `Table`, which knows its own commits and the metadata table's older files."""
 
 
@@ -64,6 +64,14 @@ def test_a_quiet_upsert_looks_at_the_table_once_before_and_once_under_each_lock(
         read = {path: count for (what, path), count in calls.items() if what in {"read", "read_ranges", "head"}}
         again = {path for path, count in read.items() if count > 1}
         assert again <= {PROPERTIES, ".hoodie/.index_defs/index.json"}  # whose columns others may have changed
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_without_a_metadata_table_nothing_is_asked_for_twice(tmp_path: Path, kind: str) -> None:
+    """One listing of the timeline before the work, and one under each lock; a data file is opened once."""
+    for calls in upserts(tmp_path / "t", kind, metadata=False):
+        assert calls["list_dir", TIMELINE] == 3
+        assert {call for call, count in calls.items() if count > 1} <= {("list_dir", TIMELINE), ("read", PROPERTIES)}
 
 
 def test_a_write_that_was_prepared_for_long_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

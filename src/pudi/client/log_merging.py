@@ -41,7 +41,7 @@ def _merging(snapshot: TableSnapshot, until: str | None, among: frozenset[str] |
     meta, timeline = snapshot.meta, snapshot.timeline
     completed = frozenset(i.requested for i in snapshot.seen.commits)
     pending = frozenset(i.requested for i in timeline.pending)
-    start = timeline.start if meta.store.has_history() else None
+    start = timeline.start if meta.store.had_history(timeline) else None
     committed = CommittedLogs.of(meta.store, timeline, start)
     scope = LogScope(completed, pending, start, until, among, committed)
     rule = merge_rule(meta.config, table=snapshot.table, avro_schema=snapshot.schema.avro)

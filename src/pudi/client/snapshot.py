@@ -125,13 +125,14 @@ class TableSnapshot:
         opened: MetadataTable | None = None,
         sizes: bool = True,
         whole: bool | None = None,
+        defers: bool = False,
     ) -> FileSystemView:
         """Return the file slices that a reader sees; see `FileSystemView` and `listing`.
 
         By default log files are checked to be whole, except in a metadata table.
         """
         meta, whole = self.meta, (sizes if whole is None else whole) and not self.meta.is_metadata
-        options = ViewOptions(self.part, archived_until, meta.merges_on_read, sizes, whole, meta.virtual_keys)
+        options = ViewOptions(self.part, archived_until, meta.merges_on_read, sizes, whole, defers, meta.virtual_keys)
         return FileSystemView(self.timeline, self.listing(opened), meta.store, options)
 
     def listing(self, opened: MetadataTable | None = None) -> FileListing:

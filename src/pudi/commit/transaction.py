@@ -25,6 +25,7 @@ from pudi.commit.conditions import CommitCondition
 from pudi.commit.liveness import keep_alive
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
+from pudi.context import FileInfo
 from pudi.errors import ConflictError, NotFoundError, RefusedError, TableExistsError
 from pudi.filegroup import Markers
 from pudi.format import (
@@ -113,6 +114,7 @@ class Transaction(ABC):
         self.conditions: list[CommitCondition] = []
         self._instant: Instant | None = None
         self._completed: Instant | None = None
+        self._marked: list[FileInfo] | None = None
         self._open = ExitStack()
 
     @property
@@ -158,7 +160,7 @@ class Transaction(ABC):
             write_history(meta, instant.requested, work.history)
         done = self._completed = self._complete_validated(work)
         with self.report.after_commit(CLEAN_UP):
-            Markers(meta.storage, instant.requested).delete()
+            Markers(meta.storage, instant.requested).delete(self._marked)
         if work.content is None:
             announce(meta, done, work.written, self.report)
         return done
@@ -221,6 +223,7 @@ class WriteTransaction(Transaction):
     Attributes:
         files: paths of the files that the write has written; the caller adds to them. They are deleted with the instant
             even if another process rolled it back and deleted their markers before they were there.
+        stands: what must hold under the table's lock when the instant is requested; the caller sets it before entering.
     """
 
     def __init__(
@@ -243,6 +246,7 @@ class WriteTransaction(Transaction):
         super().__init__(snapshot.meta, action, report)
         self.snapshot = snapshot
         self.files: list[str] = []
+        self.stands: CommitCondition | None = None
         self._contents = (requested, inflight)
 
     def reconcile_markers(self, stats: Sequence[WriteStat]) -> None:
@@ -259,7 +263,8 @@ class WriteTransaction(Transaction):
         """
         meta, instant = self.meta, self.instant
         markers = Markers(meta.storage, instant.requested)
-        named = set(markers.all_files())
+        self._marked = markers.infos()
+        named = set(markers.all_files(self._marked))
         written = {path for stat in stats for path in stat.paths}
         unmarked = written - named
         if unmarked and meta.store.load().find(instant.requested, instant.action) is None:
@@ -289,7 +294,8 @@ class WriteTransaction(Transaction):
                     heart.stop()
 
         with keep_alive(meta, hearts, undo, self.report), count_failures(meta, self.action):
-            instant = meta.store.request(self.action, requested, on_requested=beat)
+            stands = None if self.stands is None else self.stands.check
+            instant = meta.store.request(self.action, requested, on_requested=beat, check=stands)
             instant = meta.store.start(instant, inflight)
             try:
                 yield instant

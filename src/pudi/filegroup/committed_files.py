@@ -42,7 +42,7 @@ from pudi.format import (
 )
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind
-from pudi.storage import local_path
+from pudi.storage import is_near, local_path
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 
@@ -85,7 +85,7 @@ def _commits_to_ask(store: TimelineStore, seen: Timeline) -> list[Instant]:
         seen: the part of the timeline that the reader sees.
     """
     active = [instant for instant in seen.commits if not instant.archived]
-    if active and local_path(store.storage, store.folder) is None:
+    if not is_near(store.storage):
         return [instant for instant in active if store.has_read(instant)]
     return active
 

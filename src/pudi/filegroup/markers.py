@@ -9,7 +9,7 @@ Apache Hudi 1.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import basename
@@ -89,13 +89,16 @@ class Markers:
         named = [(marker, source) for marker, source in self._markers() if self._is_appended(marker)]
         return sorted({self.within(marker.data_path, source) for marker, source in named})
 
-    def all_files(self) -> list[str]:
+    def all_files(self, known: Sequence[FileInfo] | None = None) -> list[str]:
         """Return the paths of `files` and `appended` from one listing of the markers.
+
+        Args:
+            known: that listing, by `infos`; None makes one.
 
         Raises:
             CorruptError: as `files`.
         """
-        named = list(self._markers())
+        named = list(self._markers(known))
         return sorted(
             {(self.within if self._is_appended(marker) else self.owned)(marker.data_path, s) for marker, s in named}
         )
@@ -154,14 +157,19 @@ class Markers:
         """The marker files themselves."""
         return list(self.storage.list(marker_dir(self.instant)))
 
-    def delete(self) -> None:
-        """Delete all markers of the instant."""
-        delete_folder(self.storage, marker_dir(self.instant))
+    def delete(self, known: Sequence[FileInfo] | None = None) -> None:
+        """Delete all markers of the instant.
 
-    def _markers(self) -> Iterator[tuple[MarkerName, str]]:
+        Args:
+            known: `infos` since the instant's tasks ended; None lists them. A marker that comes later, of a task that
+                was given up, names a file that nobody counts, and stays beside it.
+        """
+        delete_folder(self.storage, marker_dir(self.instant), None if known is None else [info.path for info in known])
+
+    def _markers(self, known: Sequence[FileInfo] | None = None) -> Iterator[tuple[MarkerName, str]]:
         """All markers, each with the file that names it."""
         folder = marker_dir(self.instant)
-        for info in self.infos():
+        for info in self.infos() if known is None else known:
             name = info.path[len(folder) + 1 :]
             if name == MARKERS_TYPE or is_staged(name):
                 continue

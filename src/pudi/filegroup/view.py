@@ -55,6 +55,8 @@ class ViewOptions:
         sizes: whether to read the stated sizes of log files from commits if the listing has none; readers of logs need
             them.
         whole: whether to make sure that the files are there which commits state, where the listing doesn't say.
+        defers: whether the caller makes sure by `FileSystemView.check_overtaken` that nothing was deleted before the
+            files were listed; it has a later timeline at hand, and the view needn't list one.
         keys: makes record keys, in a table without meta fields.
     """
 
@@ -63,6 +65,7 @@ class ViewOptions:
     logs: bool = False
     sizes: bool = True
     whole: bool = False
+    defers: bool = False
     keys: KeyGenerator | None = None
 
 
@@ -90,6 +93,7 @@ class FileSystemView:
         self._seen = self._options.seen or timeline
         self._verdicts: dict[str, bool] = {}
         self._named = NamedFiles(store, timeline)
+        self._unchecked: list[ListedSlices] = []
 
     def slices(self, partition: str) -> list[FileSlice]:
         """Latest slice of each file group in a partition, by file id.
@@ -142,6 +146,19 @@ class FileSystemView:
             for group in file_groups(partition, files, self._is_seen, self._done, logs_name_their_slice=by_name)
         ]
 
+    def check_overtaken(self, now: Timeline) -> None:
+        """Refuse the slices that were given out if they lack a file that was deleted since the timeline was loaded.
+
+        Args:
+            now: the timeline as it was listed after them.
+
+        Raises:
+            NotFoundError: one is gone.
+        """
+        unchecked, self._unchecked = self._unchecked, []
+        for listed in unchecked:
+            check_overtaken(self._store, self._timeline, now, listed, self._is_seen)
+
     @property
     def replaced(self) -> Mapping[FileGroupId, str]:
         """Requested time of the replacecommit of each replaced file group, by partition path and file id."""
@@ -162,8 +179,9 @@ class FileSystemView:
         if self._options.whole:
             listed = ListedSlices(slices, self._replacements.instants, partitions, groups)
             if self._seen.commits and self._listing.shows_later(self._timeline):
-                now = self._store.load()  # after the listing
-                check_overtaken(self._store, self._timeline, now, listed, self._is_seen)
+                self._unchecked.append(listed)
+                if not self._options.defers:
+                    self.check_overtaken(self._store.load())  # after the listing
             if not self._listing.states_sizes:
                 check_stated(self._store, self._seen, listed)
         return slices

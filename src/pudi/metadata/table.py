@@ -31,7 +31,7 @@ from pudi.filegroup import (
     ViewOptions,
     read_log_blocks,
 )
-from pudi.format import METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
+from pudi.format import INIT_INSTANT, METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
 from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
@@ -89,8 +89,10 @@ def check_slice(
             since = timeline.order(instant)
             _check_base(store, instant, file_slice)
     for instant in commits:
-        # later completed commits wrote to this slice, even if requested before the compaction that made it
-        if timeline.order(instant) > since and instant.requested not in instants:
+        # later completed commits wrote to this slice, even if requested before the compaction that made it; the initial
+        # deltacommits make file groups, and write to none that is there
+        initial = instant.requested.startswith(INIT_INSTANT)
+        if timeline.order(instant) > since and instant.requested not in instants and not initial:
             _check_logs(store, instant, file_slice)
 
 

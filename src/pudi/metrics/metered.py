@@ -170,10 +170,13 @@ class MeteredStore(TimelineStore):
         at: str | None = None,
         seen: Timeline | None = None,
         durable: bool = True,
+        check: Callable[[Timeline], None] | None = None,
     ) -> Instant:
         """Open the reporter, and put a new instant on the timeline; see `TimelineStore`."""
         self.metrics.open()
-        return TimelineStore.request(self, action, content, on_requested, at=at, seen=seen, durable=durable)
+        return TimelineStore.request(
+            self, action, content, on_requested, at=at, seen=seen, durable=durable, check=check
+        )
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"", *, shared: bool = False) -> Instant:
         """Move a requested instant to INFLIGHT; see `TimelineStore`."""

@@ -208,7 +208,7 @@ def has_deleted(meta: MetaClient, clean: Instant) -> bool:
         _, names = _planned(meta, clean)
     except CorruptError:
         return False
-    return any(not set(list_names(meta.storage, partition)).issuperset(own) for partition, own in names.items())
+    return any(not set(list_names(meta.storage, partition)[0]).issuperset(own) for partition, own in names.items())
 
 
 def _planned(meta: MetaClient, clean: Instant) -> tuple[CleanPlan, dict[str, tuple[str, ...]]]:

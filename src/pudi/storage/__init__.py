@@ -15,7 +15,7 @@ from pudi.storage.capability import (
     stamp,
     tries_alone,
 )
-from pudi.storage.input import InputFile, RangedFile, open_input, prefetch
+from pudi.storage.input import InputFile, OpenFiles, RangedFile, open_input, prefetch
 from pudi.storage.local import LocalStorage, system_error, temporary_errors, temporary_file
 from pudi.storage.location import StorageKind, canonical_root, open_storage, place_of, storage_kind, whole_place
 from pudi.storage.wrapper import CountingStorage, StorageBelow, StorageWrapper, UnsyncedStorage, synced
@@ -24,6 +24,7 @@ __all__ = [
     "CountingStorage",
     "InputFile",
     "LocalStorage",
+    "OpenFiles",
     "RangedFile",
     "StorageBelow",
     "StorageKind",

@@ -38,8 +38,8 @@ class LocalFiles(Protocol):
 class NameListing(Protocol):
     """A listing of names alone, where sizes and times cost a system call for each file."""
 
-    def list_names(self, prefix: str = "") -> Sequence[str]:
-        """Names (not paths) of the files directly in folder `prefix`, in no order."""
+    def list_names(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Names (not paths) of the files directly in folder `prefix`, and of the folders, both in no order."""
 
 
 @runtime_checkable
@@ -99,6 +99,13 @@ class NearFiles(Protocol):
 @runtime_checkable
 class Folders(Protocol):
     """Folders that stay when their last file goes."""
+
+    @property
+    def keeps_folders(self) -> bool:
+        """Whether they really stay."""
+
+    def delete_folder(self, prefix: str) -> int:
+        """Delete every file below folder `prefix`, and the folder; how many files there were."""
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too when nothing is left in it."""
@@ -193,11 +200,12 @@ def read_tail(storage: Storage, path: str, length: int) -> tuple[bytes, int]:
     return storage.read_ranges(path, [(start, size - start)])[0], size
 
 
-def list_names(storage: Storage, prefix: str) -> Sequence[str]:
-    """Names of the files directly in a folder, in no order; a missing folder has none."""
+def list_names(storage: Storage, prefix: str) -> tuple[Sequence[str], Sequence[str]]:
+    """Names of the files directly in a folder, and of the folders, both in no order; a missing folder has none."""
     if _can(storage, NameListing):
         return storage.list_names(prefix)
-    return [basename(info.path) for info in storage.list_dir(prefix)[0]]
+    files, folders = storage.list_dir(prefix)
+    return [basename(info.path) for info in files], folders
 
 
 def replacing(storage: Storage) -> Replaces | None:
@@ -205,10 +213,16 @@ def replacing(storage: Storage) -> Replaces | None:
     return storage if _can(storage, Replaces) and storage.can_replace else None
 
 
+def keeping_folders(storage: Storage) -> Folders | None:
+    """The storage's work on folders, or None where folders are just names of files."""
+    return storage if _can(storage, Folders) and storage.keeps_folders else None
+
+
 def remove_folders(storage: Storage, prefix: str) -> None:
     """Remove the empty folders in folder `prefix`, and it too; nothing to do where folders are just names."""
-    if _can(storage, Folders):
-        storage.remove_folders(prefix)
+    able = keeping_folders(storage)
+    if able is not None:
+        able.remove_folders(prefix)
 
 
 def delete_for_good(storage: Storage, paths: Sequence[str]) -> None:
@@ -218,10 +232,18 @@ def delete_for_good(storage: Storage, paths: Sequence[str]) -> None:
         storage.sync(paths)
 
 
-def delete_folder(storage: Storage, prefix: str) -> int:
-    """Delete every file below a folder, and the folder; how many files there were."""
-    doomed = [info.path for info in storage.list(prefix)]
+def delete_folder(storage: Storage, prefix: str, known: Sequence[str] | None = None) -> int:
+    """Delete every file below a folder, and the folder; how many files there were.
+
+    Args:
+        storage: where the folder is.
+        prefix: the folder.
+        known: the files below it, by a listing of the caller's; None lists them where the storage needs their names.
+    """
+    able = keeping_folders(storage)
+    if able is not None:
+        return able.delete_folder(prefix)
+    doomed = [info.path for info in storage.list(prefix)] if known is None else known
     if doomed:
         storage.delete(doomed)
-    remove_folders(storage, prefix)
     return len(doomed)

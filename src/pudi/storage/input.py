@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+import weakref
 from bisect import insort
 from collections.abc import Sequence
 from typing import IO, TypeAlias, cast
@@ -14,6 +16,7 @@ from pudi.context import Storage
 from pudi.storage.capability import open_local, read_tail
 from pudi.storage.checks import coalesce
 from pudi.storage.local import system_error
+from pudi.storage.wrapper import StorageWrapper
 
 TAIL = 64 << 10
 """Bytes fetched from a file's end when it's opened: a Parquet footer as a rule, and what pyarrow asks for first."""
@@ -112,6 +115,59 @@ class RangedFile(io.RawIOBase):
             if first <= start and start + length <= first + len(data):
                 return data[start - first : start - first + length]
         return None
+
+
+_KEPT_OPEN = 16
+"""Number of files that `OpenFiles` keeps at most; on this machine each takes a descriptor."""
+
+
+class OpenFiles(StorageWrapper):
+    """A storage in which a file that was opened for random access is opened a second time without a call.
+
+    It's for files that never change, such as base files of completed commits, and for as long as one write takes. On
+    this machine files stay open, elsewhere small ones that were fetched whole stay in memory.
+
+    Args:
+        inner: the storage that does the work.
+    """
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self._guard = threading.Lock()
+        self._open: dict[str, int] = {}
+        self._whole: dict[str, bytes] = {}
+        weakref.finalize(self, _close, self._open)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (OpenFiles, (self.inner,))
+
+    def open_local(self, path: str) -> int | None:
+        """Return a descriptor of a file on this machine; None in other storages."""
+        with self._guard:
+            known = self._open.get(path)
+            if known is not None:
+                return os.dup(known)
+        found = open_local(self.inner, path)
+        if found is not None:
+            with self._guard:
+                if len(self._open) < _KEPT_OPEN and path not in self._open:
+                    self._open[path] = os.dup(found)
+        return found
+
+    def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """The last `length` bytes of a file, and its size."""
+        known = self._whole.get(path)
+        if known is not None:
+            return known[max(0, len(known) - length) :], len(known)
+        data, size = read_tail(self.inner, path, length)
+        if len(data) == size <= SMALL and len(self._whole) < _KEPT_OPEN:
+            self._whole[path] = data
+        return data, size
+
+
+def _close(descriptors: dict[str, int]) -> None:
+    while descriptors:
+        os.close(descriptors.popitem()[1])
 
 
 InputFile: TypeAlias = "pa.NativeFile | IO[bytes]"

@@ -109,8 +109,8 @@ class LocalStorage:
         files, names = self._scan(check_prefix(prefix, self._root))
         return sorted(files, key=lambda info: info.path), sorted(names)
 
-    def list_names(self, prefix: str = "") -> Sequence[str]:
-        """Names of the files directly in folder `prefix`, in no order."""
+    def list_names(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Names of the files directly in folder `prefix`, and of the folders, both in no order."""
         folder = check_prefix(prefix, self._root)
         names: list[str] = []
         others: _Listing = ([], [])
@@ -123,7 +123,7 @@ class LocalStorage:
                         self._sort_in(entry, folder, others)
 
         self._visit(folder, visit)
-        return [*names, *(basename(info.path) for info in others[0])]
+        return [*names, *(basename(info.path) for info in others[0])], others[1]
 
     def head(self, path: str) -> FileInfo:
         """Facts about one file."""
@@ -229,6 +229,18 @@ class LocalStorage:
     def open_local(self, path: str) -> int | None:
         """Descriptor of a regular file, open for reading; the caller closes it."""
         return self._open(path)[0]
+
+    @property
+    def keeps_folders(self) -> bool:
+        """True."""
+        return True
+
+    def delete_folder(self, prefix: str) -> int:
+        """Delete every file below folder `prefix`, and the folder; how many files there were."""
+        doomed = [info.path for info in self.list(prefix)]
+        self.delete(doomed)
+        self.remove_folders(prefix)
+        return len(doomed)
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too when nothing is left in it. The root stays."""

@@ -17,9 +17,11 @@ from pudi.storage.capability import (
     LocalFiles,
     Replaces,
     connection_options,
+    delete_folder,
     executor_of,
     has_own_clock,
     is_near,
+    keeping_folders,
     list_names,
     local_path,
     open_local,
@@ -71,6 +73,11 @@ class StorageWrapper:
         return replacing(self.inner) is not None
 
     @property
+    def keeps_folders(self) -> bool:
+        """Whether the inner storage's folders stay when their last file goes."""
+        return keeping_folders(self.inner) is not None
+
+    @property
     def has_own_clock(self) -> bool:
         """Whether the inner storage keeps time by itself."""
         return has_own_clock(self.inner)
@@ -88,8 +95,8 @@ class StorageWrapper:
         """Files directly in folder `prefix`, and the names of the folders directly in it."""
         return self._call("list_dir", prefix, lambda: self.inner.list_dir(self._inside(prefix)))
 
-    def list_names(self, prefix: str = "") -> Sequence[str]:
-        """Names of the files directly in folder `prefix`."""
+    def list_names(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
+        """Names of the files directly in folder `prefix`, and of the folders."""
         return self._call("list_dir", prefix, lambda: list_names(self.inner, self._inside(prefix)))
 
     def head(self, path: str) -> FileInfo:
@@ -146,6 +153,10 @@ class StorageWrapper:
     def replace(self, path: str, data: bytes, version: str) -> str:
         """Replace a file that still has the version given; its new version."""
         return self._call("replace", path, lambda: self._replacing().replace(self._inside(path), data, version))
+
+    def delete_folder(self, prefix: str) -> int:
+        """Delete every file below folder `prefix`, and the folder; how many files there were."""
+        return self._call("delete_folder", prefix, lambda: delete_folder(self.inner, self._inside(prefix)))
 
     def remove_folders(self, prefix: str) -> None:
         """Remove the empty folders in folder `prefix`, and it too."""

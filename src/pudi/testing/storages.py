@@ -184,8 +184,9 @@ class StorageTests:
         files, folders = storage.list_dir("a")
         assert (_sizes(iter(files)), list(folders)) == ({"a/x": 1}, ["b"])
         assert storage.list_dir("none") == ([], [])
-        assert sorted(list_names(storage, "a")) == ["x"]
-        assert [list(list_names(storage, folder)) for folder in ("", "none")] == [["top"], []]
+        assert [sorted(names) for names in list_names(storage, "")] == [["top"], ["a", "ab"]]
+        assert [list(names) for names in list_names(storage, "a")] == [["x"], ["b"]]
+        assert [list(names) for names in list_names(storage, "none")] == [[], []]
 
     def test_delete(self, storage: Storage) -> None:
         """Check that a delete removes only the named files, and that missing ones are no error."""

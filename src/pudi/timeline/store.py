@@ -142,6 +142,13 @@ class TimelineStore:
                 return bool(files)
         return any(archive_logs(self.storage, self.folder))
 
+    def had_history(self, timeline: Timeline) -> bool:
+        """Whether instants were archived when a timeline was listed; the listing tells where it shows no folder."""
+        below = self.history.removeprefix(f"{self.folder}/")
+        if timeline.folders is not None and below != self.history and below.split("/")[0] not in timeline.folders:
+            return False
+        return self.has_history()
+
     def archived(self, since: str | None = None) -> tuple[Instant, ...]:
         """Completed instants in the archive that were requested at `since` or later, oldest first; None for all.
 
@@ -296,6 +303,7 @@ class TimelineStore:
         at: str | None = None,
         seen: Timeline | None = None,
         durable: bool = True,
+        check: Callable[[Timeline], None] | None = None,
     ) -> Instant:
         """Put a new instant on the timeline in state REQUESTED.
 
@@ -307,6 +315,8 @@ class TimelineStore:
             seen: the timeline that a plan in `content` was made from, listed under the lock that is still held; None
                 where there's none to go wrong.
             durable: whether to flush it; `start` with content flushes it too.
+            check: called, where the time is made here, with the timeline listed under the lock, before anything of the
+                instant is there; raises to refuse.
 
         Raises:
             ConflictError: another process wrote meanwhile (see `refuse_strangers`); the instant is off the timeline.
@@ -314,7 +324,7 @@ class TimelineStore:
             BlockedError: the time is made here, and an upgrade or downgrade of the table is pending.
         """
         with self.lock:
-            requested = at or self._next_time(seen or self.load())
+            requested = at or self._next_time(seen or self.load(), check)
             if on_requested is not None:
                 on_requested(requested)
             instant = Instant(requested, action, State.REQUESTED, layout=self.layout)
@@ -331,8 +341,10 @@ class TimelineStore:
                 raise
         return instant
 
-    def _next_time(self, timeline: Timeline) -> str:
+    def _next_time(self, timeline: Timeline, check: Callable[[Timeline], None] | None) -> str:
         refuse_moving(timeline, self.storage.root)
+        if check is not None:
+            check(timeline)
         return self.times.next(self.context.clock, timeline.newest_time, self.timezone_name)
 
     def start(self, instant: Instant, content: bytes | CommitMetadata = b"", *, shared: bool = False) -> Instant:

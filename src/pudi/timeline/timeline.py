@@ -33,6 +33,7 @@ class Timeline:
         is_moving: whether an upgrade or downgrade of the table is under way that moves the timeline.
         unrequested: requested times of inflight instants whose requested file is gone: their writers went on after they
             had been rolled back.
+        folders: names of the folders in the timeline's folder; None where it wasn't listed for them.
         pending: instants that are requested or inflight, but for savepoints. A savepoint has the requested time of the
             completed commit that it keeps: a pending one keeps nothing yet, and doesn't make the commit pending.
     """
@@ -41,6 +42,7 @@ class Timeline:
     layout: Layout = 2
     is_moving: bool = False
     unrequested: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    folders: frozenset[str] | None = field(default=None, repr=False, compare=False)
     pending: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
     _completed: dict[str, Instant] = field(init=False, repr=False, compare=False)
 
@@ -269,11 +271,12 @@ class ListedTimeline:
         """
         if layout == 1:
             return _listed_with_times(storage, folder, layout)
-        names = frozenset(list_names(storage, folder))
+        files, folders = list_names(storage, folder)
+        names, below = frozenset(files), frozenset(folders)
         last = self._last or (frozenset(), Timeline(layout=layout))
-        if names == last[0]:
+        if names == last[0] and below == last[1].folders:
             return copy(last[1])
-        timeline = _parsed(names, *last)
+        timeline = replace(_parsed(names, *last), folders=below)
         if any(instant.layout != layout for instant in timeline.instants):
             return _listed_with_times(storage, folder, layout)
         self._last = names, timeline

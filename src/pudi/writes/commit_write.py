@@ -41,7 +41,9 @@ def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, Commi
     """
     meta, report = write.meta, write.report
     action = Action.REPLACECOMMIT if write.operation.replaces else meta.commit_action
-    with WriteTransaction(write.snapshot, action, report, placed.requested, placed.inflight) as transaction:
+    transaction = WriteTransaction(write.snapshot, action, report, placed.requested, placed.inflight)
+    transaction.stands = placed.stands
+    with transaction:
         spec = write_spec(write, placed, transaction.instant.requested)
         with report.phase("write"):
             results = _write_files(write, placed, spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pudi.client.changed_groups import key_reading
@@ -15,7 +15,7 @@ from pudi.client.write_settings import sizing
 from pudi.concurrency import TimelineBehindError
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError
-from pudi.filegroup import FileSlice, has_overtaken
+from pudi.filegroup import FileSlice, FileSystemView, has_overtaken
 from pudi.filegroup.committed_files import ListedSlices, files_written, verify_committed_files
 from pudi.format import new_file_id
 from pudi.indexes.record_index.state import refuse_behind, shards_for
@@ -80,9 +80,10 @@ def without_known(tagged: Any, options: WriteOptions, table: str) -> Any:
 
 def place_by_key(write: WriteAttempt, records: Any, choose: Callable[[Any], Any] | None = None) -> Placement:
     """Place records among the latest file slices of the partitions that they may belong to; see `place_records`."""
+    view = write.snapshot.view(defers=True)
     with write.report.phase("list"):
-        slices = latest_slices(write, None if write.is_global else sorted(records.counts))
-    return place_records(write, records, slices, choose)
+        slices = latest_slices(write, None if write.is_global else sorted(records.counts), view)
+    return replace(place_records(write, records, slices, choose), stands=ListedBefore(write, view))
 
 
 def place_records(
@@ -153,8 +154,15 @@ def finds_movers(write: WriteAttempt, records: Any) -> bool:
         return found
 
 
-def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list[FileSlice]:
+def latest_slices(
+    write: WriteAttempt, partitions: Sequence[str] | None, view: FileSystemView | None = None
+) -> list[FileSlice]:
     """Return the latest slices of some partitions, None for all, and verify that the newest commit's files exist.
+
+    Args:
+        write: the attempt.
+        partitions: the partitions.
+        view: a view of the attempt's snapshot that gives the slices; None makes one.
 
     Raises:
         TimelineBehindError: a commit has completed since the timeline was loaded.
@@ -162,7 +170,7 @@ def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list
         CorruptError: a file isn't the one that its commit wrote.
     """
     meta = write.meta
-    view = write.snapshot.view()
+    view = write.snapshot.view() if view is None else view
     slices = view.all_slices() if partitions is None else view.slices_of(partitions)
     listed = meta.opened.metadata if meta.lists_by_metadata else None  # else one that has been deleted since
     if listed is not None and not listed.is_known_to(write.timeline):  # a file group may have gone since
@@ -171,6 +179,24 @@ def latest_slices(write: WriteAttempt, partitions: Sequence[str] | None) -> list
     seen = {group: t for group, t in newest.items() if partitions is None or group.partition in partitions}
     verify_committed_files(meta.store, seen, ListedSlices(slices, view.replaced))
     return slices
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBefore:
+    """The condition that no file which a write was placed by was deleted before the files were listed.
+
+    Attributes:
+        write: the attempt.
+        view: gave the slices, and defers its check.
+    """
+
+    write: WriteAttempt
+    view: FileSystemView
+
+    def check(self, now: Timeline) -> None:
+        """Compare with a timeline that was listed after the files; raises as `planned_again`."""
+        with planned_again(self.write):
+            self.view.check_overtaken(now)
 
 
 @contextmanager

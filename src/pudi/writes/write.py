@@ -131,6 +131,8 @@ def _place_and_commit(write: WriteAttempt, records: Any, claim: Claim | None) ->
             scope = key_scope(placed.index, write.operation)
             write.unchanged.check(planned(placed.plan, scope, placed.reads), write.timeline)
         if not placed.plan.tasks and not placed.replaces_some:
+            if placed.stands is not None:
+                placed.stands.check(meta.store.load())
             return None
     strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)

@@ -16,7 +16,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
 from pudi.client.snapshot import TableSnapshot
 from pudi.client.write_settings import log_options
-from pudi.commit.conditions import SoleProgress
+from pudi.commit.conditions import CommitCondition, SoleProgress
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
 from pudi.format import CommitMetadata, FileGroupId
@@ -160,6 +160,8 @@ class Placement:
         inflight: content of the inflight file.
         by_jobs: writes the files, if neither records nor a change do; None otherwise.
         drops_empty: whether the commit drops partitions without records.
+        stands: what must hold of the timeline as it is after the places were decided; None if they were decided by a
+            timeline that was listed last.
     """
 
     records: Any
@@ -172,6 +174,7 @@ class Placement:
     inflight: bytes | CommitMetadata = b""
     by_jobs: Callable[[WriteSpec], Sequence[FileResult]] | None = None
     drops_empty: bool = False
+    stands: CommitCondition | None = None
 
     @property
     def replaces_some(self) -> bool:

@@ -60,9 +60,9 @@ class Caught(NamedTuple):
 
 
 def hunt(number: int, most: int, first: int = 0) -> Caught:
-    """Look for a mutant in schedules that can show it, by the seeds from `first` up, or from -1 down."""
+    """Look for a mutant in schedules that can show it, by the seeds from `first` up, or from it, or -1, down."""
     mutant = MUTANTS[number]
-    numbers = count(-1, -1) if mutant.nonblocking else count(first)
+    numbers = count(min(first, -1), -1) if mutant.nonblocking else count(first)
     seeds = islice((seed for seed in numbers if mutant.wants(Plan.of(seed))), most)
     for tried, seed in enumerate(seeds, 1):
         first_files(Plan.of(seed).kind)  # by whole code

@@ -399,8 +399,8 @@ MUTANTS: Sequence[Mutant] = (
         "the requested time is made before the lock is taken",
         (
             f"{_STORE}.request",
-            "    with self.lock:\n        requested = at or self._next_time(seen or self.load())\n",
-            "    requested = at or self._next_time(seen or self.load())\n    with self.lock:\n",
+            "    with self.lock:\n        requested = at or self._next_time(seen or self.load(), check)\n",
+            "    requested = at or self._next_time(seen or self.load(), check)\n    with self.lock:\n",
         ),
     ),
     _mutant(

@@ -21,15 +21,16 @@ class Folder:
     """A folder by its names; counts listings with times."""
 
     names: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
     slow: int = 0
 
-    def list_names(self, prefix: str = "") -> Sequence[str]:
+    def list_names(self, prefix: str = "") -> tuple[Sequence[str], Sequence[str]]:
         del prefix
-        return self.names
+        return self.names, self.folders
 
     def list_dir(self, prefix: str = "") -> tuple[Sequence[FileInfo], Sequence[str]]:
         self.slow += 1
-        return [FileInfo(f"{prefix}/{name}", 1, 1_700_000_000_000) for name in self.names], []
+        return [FileInfo(f"{prefix}/{name}", 1, 1_700_000_000_000) for name in self.names], self.folders
 
 
 def listed(timeline: ListedTimeline, folder: Folder, layout: Any = 2) -> Timeline:
@@ -48,6 +49,15 @@ def test_it_is_what_the_folder_shows_at_each_listing(states: list[set[str]]) -> 
         folder.names = sorted(names)
         assert listed(timeline, folder) == Timeline.from_names(folder.names)
     assert folder.slow == 0
+
+
+def test_folders_beside_the_instants_are_those_of_the_last_listing() -> None:
+    timeline, folder = ListedTimeline(), Folder(["20240101000000000.commit.requested"])
+    assert listed(timeline, folder).folders == frozenset()
+    folder.folders = ["history"]
+    assert listed(timeline, folder).folders == {"history"}
+    assert listed(timeline, folder).folders == {"history"}
+    assert Timeline.from_names(folder.names).folders is None
 
 
 def test_times_are_read_where_names_have_none() -> None:

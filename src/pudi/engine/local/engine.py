@@ -35,7 +35,7 @@ from pudi.plan import (
     WriteSpec,
 )
 from pudi.schema import RECORD_KEY
-from pudi.storage import executor_of
+from pudi.storage import OpenFiles, executor_of
 from pudi.task import FileJob, FileResult, KeyLookup, KeySearch, write_file
 from pudi.task.bulk import file_bytes, sorted_places
 from pudi.task.change_where import change_file
@@ -179,10 +179,11 @@ class LocalEngine:
         keys, index = records.rows[RECORD_KEY], search.index
         if index.buckets is not None:
             return LocalTagged(records, tag_buckets(keys, partitions, index.buckets))
-        whole = TableSearch(storage, lookups, search, partial(self._map, storage))
+        opened = OpenFiles(storage)
+        whole = TableSearch(opened, lookups, search, partial(self._map, storage))
         if index.is_global and lookups:
-            return LocalTagged(records, tag_global(records.rows, partitions, whole))
-        return LocalTagged(records, tag_partitions(keys, partitions, whole))
+            return LocalTagged(records, tag_global(records.rows, partitions, whole), opened)
+        return LocalTagged(records, tag_partitions(keys, partitions, whole), opened)
 
     def finds_movers(
         self, records: LocalRecords, storage: Storage, lookups: Sequence[KeyLookup], search: KeySearch
@@ -193,9 +194,10 @@ class LocalEngine:
     def write(self, tagged: LocalTagged, storage: Storage, spec: WriteSpec, plan: WritePlan) -> Sequence[FileResult]:
         """Bring each record to its task and write the files."""
         rows_of = _Assigned(tagged, spec, plan)
+        opened = storage if tagged.opened is None else tagged.opened
         return self._map(
             storage,
-            lambda task: write_file(storage, spec, task, rows_of.rows(task), write_token(task.number, 0, 0)),
+            lambda task: write_file(opened, spec, task, rows_of.rows(task), write_token(task.number, 0, 0)),
             rows_of.tasks,
         )
 

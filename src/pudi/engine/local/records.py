@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pudi.record import without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.schema.arrays import take_column
 from pudi.schema.fields import check_no_repeats
+from pudi.storage import OpenFiles
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec, RepeatedKeysError
 from pudi.task.partition import TaggedPartition, only_known, only_new, profile
@@ -161,10 +162,12 @@ class LocalTagged:
     Args:
         records: the records.
         partitions: tags by partition path.
+        opened: the table's files, of which those that were searched are open still; None if none were.
     """
 
     records: LocalRecords
     partitions: dict[str, TaggedPartition]
+    opened: OpenFiles | None = None
 
     @property
     def profile(self) -> WriteProfile:
@@ -182,8 +185,8 @@ class LocalTagged:
 
     def known_only(self) -> LocalTagged:
         """Return the records whose key exists already."""
-        return LocalTagged(self.records, {partition: only_known(part) for partition, part in self.partitions.items()})
+        return replace(self, partitions={partition: only_known(part) for partition, part in self.partitions.items()})
 
     def new_only(self) -> LocalTagged:
         """Return the records without those whose key exists already."""
-        return LocalTagged(self.records, {partition: only_new(part) for partition, part in self.partitions.items()})
+        return replace(self, partitions={partition: only_new(part) for partition, part in self.partitions.items()})
