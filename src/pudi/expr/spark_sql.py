@@ -37,6 +37,7 @@ from pudi.expr.tree import (
     type_of,
     walk,
 )
+from pudi.schema.spark_types import quote_path
 
 # Text that every Spark setting reads the same: no quotes, no backslash, no ${variable}, printable ASCII.
 _HARMLESS = re.compile(r"[ !#%&(-\[\]^_`a-z{|}~]*", re.ASCII)
@@ -191,7 +192,7 @@ def _holds_for_nan(op: str, constant: float) -> bool:
 def _column(column: Column) -> str:
     if any("${" in name for name in column.path):
         raise NotSupportedError(f"the column name {column} in where: Spark substitutes ${{…}} in SQL")
-    return ".".join("`" + name.replace("`", "``") + "`" for name in column.path)
+    return quote_path(column.path)
 
 
 def _type(type_: pa.DataType) -> str:

@@ -16,6 +16,7 @@ import pyarrow.types as pt
 
 from pudi.errors import InvalidArgumentError
 from pudi.expr.sqltypes import sql_name
+from pudi.schema.spark_types import quote
 
 BOOLEAN = pa.bool_()
 
@@ -257,7 +258,7 @@ def describe(expr: Expr) -> str:
     """Return SQL for messages and `explain`."""
     match expr:
         case Column(path):
-            return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in path)
+            return ".".join(part if part.isidentifier() else quote(part) for part in path)
         case Literal(value):
             return _describe_value(value)
         case Compare(op, left, right) | Arith(op, left, right):

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.config import PartialUpdate
 from pudi.merge.deletes import DELETED
@@ -14,7 +13,7 @@ from pudi.merge.merge_rule import MergeRule
 from pudi.merge.ordering_values import column_of
 from pudi.merge.partial_update import mix
 from pudi.merge.versions import Versions
-from pudi.schema.arrays import decoded_column, one_array, take, take_column
+from pudi.schema.arrays import decoded_column, one_array, places_among, take, take_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +164,7 @@ def _partners(base: pa.Table, newer: pa.Table, key: str) -> tuple[np.ndarray, np
     """Return for each base row the position of its newer row, or -1, and the base rows that have one."""
     partner = _by_place(base[key], newer[key]) if pa.types.is_integer(base.schema.field(key).type) else None
     if partner is None:
-        found = pc.index_in(base[key], value_set=one_array(newer[key]))
-        partner = np.asarray(pc.fill_null(found, -1)).astype(np.int64, copy=False)
+        partner = places_among(base[key], one_array(newer[key]))
     return partner, np.flatnonzero(partner >= 0)
 
 

@@ -19,7 +19,7 @@ from pudi.format.metadata_partitions import FILES
 from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
 from pudi.metadata.stat_records import stats_of_records, typed
 from pudi.metadata.value_types import ValueType
-from pudi.schema.arrays import mask_of
+from pudi.schema.arrays import mask_of, places_among
 
 
 def merge_rounds(record: np.ndarray, chosen: np.ndarray) -> list[np.ndarray]:
@@ -210,7 +210,7 @@ def _ranked(sides: list[pa.Array], kind: ValueType, info: str | None) -> list[np
         both = both.cast(pa.int8())
     distinct = pc.unique(both.drop_null())
     ordered = distinct.take(pc.sort_indices(distinct))
-    ranks = np.asarray(pc.fill_null(pc.index_in(both, value_set=ordered), -1)).astype(np.int64)
+    ranks = places_among(both, ordered)
     return [ranks[: len(values[0])], ranks[len(values[0]) :]]
 
 
@@ -398,8 +398,8 @@ def _versions(base: pa.Table, blocks: Sequence[Block]) -> tuple[Versions, np.nda
         pa.string(),
     )
     known = pc.unique(newer)
-    newer_codes = _codes(newer, known)
-    base_codes = _codes(base["key"], known)
+    newer_codes = places_among(newer, known)
+    base_codes = places_among(base["key"], known)
     touched = base_codes >= 0
     count = len(newer_codes) - sum(len(keys) for keys in gone)
     codes = np.concatenate([base_codes[touched], newer_codes[:count]])
@@ -411,12 +411,6 @@ def _versions(base: pa.Table, blocks: Sequence[Block]) -> tuple[Versions, np.nda
     live = places > last[codes]
     versions = Versions(rows, codes, places == 0)
     return versions if live.all() else versions.part(np.flatnonzero(live)), touched
-
-
-def _codes(keys: pa.ChunkedArray, known: pa.Array) -> np.ndarray:
-    """Return the position of each key among the known keys; -1 for others."""
-    found: np.ndarray = np.asarray(pc.fill_null(pc.index_in(keys, value_set=known), -1)).astype(np.int64)
-    return found
 
 
 def _newest_or_merged(versions: Versions) -> pa.Table:

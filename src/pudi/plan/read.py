@@ -18,7 +18,7 @@ from pudi.filegroup import FileSlice
 from pudi.plan.log_files import Merging
 from pudi.record import KeyGenerator, partition_bounds
 from pudi.schema import META_FIELDS, FieldNames, with_meta_fields
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import one_array, places_among
 from pudi.schema.internal import SchemaHistory
 from pudi.timeline import TimelinePlace
 
@@ -311,9 +311,7 @@ class WantedKeys:
 def _codes(known: pa.Array, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers of distinct values: of the known ones, and of others, -1 for those that aren't known."""
     distinct = known.unique()
-    own = pc.index_in(known, value_set=distinct).to_numpy(zero_copy_only=False).astype(np.int64)
-    found = pc.fill_null(pc.index_in(values, value_set=distinct), -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return own, found
+    return places_among(known, distinct), places_among(values, distinct)
 
 
 def _implied(column: Column, values: pa.ChunkedArray) -> Expr:

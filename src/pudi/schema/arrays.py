@@ -164,6 +164,11 @@ def one_array(column: Column) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
 
 
+def text_array(column: Column) -> pa.Array:
+    """Return a column of keys as one array of texts, in whichever layout they come; see `one_array`."""
+    return one_array(column).cast(pa.string())
+
+
 def joined_arrays(arrays: Sequence[pa.Array], kind: pa.DataType | None = None) -> pa.Array:
     """Return arrays of keys, one after the other, as one array; see `one_array`.
 
@@ -188,6 +193,12 @@ def content_of(values: pa.Array) -> memoryview:
     """Return the cells of a text or binary array one after the other, without a copy."""
     offsets, data = offsets_of(values), values.buffers()[2]
     return memoryview(b"" if data is None else data)[int(offsets[0]) : int(offsets[-1])]
+
+
+def places_among(values: Column, among: pa.Array) -> np.ndarray:
+    """Return the place of each value in an array without duplicates; -1 if it isn't there."""
+    found: np.ndarray = np.asarray(pc.fill_null(pc.index_in(values, value_set=among), -1))
+    return found.astype(np.int64, copy=False)
 
 
 def mask_of(values: Column) -> np.ndarray:

@@ -175,7 +175,7 @@ class RecordSearch:
                 found_keys, paths = virtual_keys(rows, meta.keys), meta.keys.partition_paths(rows)
             else:
                 found_keys, paths = rows[RECORD_KEY], rows[PARTITION_PATH]
-            keys = wanted.with_partitions(found_keys, paths)
+            keys = wanted.identities(found_keys, paths)
             true = one_array(pc.fill_null(evaluate(bound, rows), False))
             matching.append(keys.filter(true))
             others.append(keys.filter(pc.and_(pc.invert(true), pc.is_in(keys, value_set=once))))

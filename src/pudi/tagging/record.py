@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
 from pudi.metadata.record_index import FILE_ID, WHOLE_TABLE, RecordShards
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import encoded_column, one_array, places_of
+from pudi.schema.arrays import encoded_column, one_array, places_among, places_of
 from pudi.tagging.kinds import Spread
 
 
@@ -70,7 +69,7 @@ def by_group(rows: pa.Table, keys: pa.Array, places: np.ndarray) -> Iterator[tup
     """
     if not rows.num_rows:
         return
-    own = places[np.asarray(pc.index_in(one_array(rows[RECORD_KEY]), value_set=keys))]
+    own = places[places_among(one_array(rows[RECORD_KEY]), keys)]
     groups, numbers = groups_in(rows)
     for number, rows_of in places_of(numbers):
         yield groups[number], own[rows_of]

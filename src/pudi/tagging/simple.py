@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, FileSlice, open_base_file
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import one_array, places_among
 
 KeySpan: TypeAlias = tuple[str, str]
 """Minimum and maximum of some record keys, ordered by their UTF-8 bytes."""
@@ -70,7 +70,7 @@ def locate_in(reader: AnyBaseFile, keys: pa.Array, span: KeySpan | None = None) 
     if not groups:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     stored = reader.read([RECORD_KEY], groups)[RECORD_KEY].cast(keys.type)
-    found = np.asarray(pc.fill_null(pc.index_in(stored, value_set=keys), -1))
+    found = places_among(stored, keys)
     places = np.flatnonzero(found >= 0)
     sizes = [reader.group_rows(number) for number in range(reader.num_groups)]
     starts = np.cumsum([0, *sizes])

@@ -37,7 +37,7 @@ from pudi.schema import (
     RECORD_KEY,
     conform_read,
 )
-from pudi.schema.arrays import constant_text, decoded_column, one_array, portions, take
+from pudi.schema.arrays import constant_text, decoded_column, one_array, portions, take, text_array
 from pudi.task.file_stats import stats_of_log
 from pudi.task.merged import MergedSlices
 from pudi.task.table_rows import read_base_rows
@@ -158,7 +158,7 @@ class LogAppender:
         staged: list[StagedEntries] = []
         if files and self.spec.staging:
             logs = tuple(log for _, log in files)
-            keys, deleted = (one_array(side[RECORD_KEY]).cast(pa.string()) for side in (rows, deletes))
+            keys, deleted = (text_array(side[RECORD_KEY]) for side in (rows, deletes))
             written = WrittenLogs(self.task.partition, self.task.file_id, self._over.slice, logs, keys, deleted)
             staged = [entries for each in self.spec.staging for entries in each.of_logs(self.storage, written)]
         return Appended(tuple(stat for stat, _ in files), tuple(staged))

@@ -22,7 +22,16 @@ from pudi.merge import MergeRule, apply_updates
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import WrittenBase
 from pudi.schema import RECORD_KEY, avro_to_arrow
-from pudi.schema.arrays import decoded_column, in_step, joined_arrays, one_array, portions, take, take_column
+from pudi.schema.arrays import (
+    decoded_column,
+    in_step,
+    joined_arrays,
+    one_array,
+    portions,
+    take,
+    take_column,
+    text_array,
+)
 from pudi.task.merged import MergedSlices
 
 
@@ -154,7 +163,7 @@ def rows_of_changes(found: KeyChanges, names: list[str]) -> ChangedRows:
         names: the table's columns.
     """
     before, after = found.before, found.after
-    old_keys, new_keys = (one_array(rows[RECORD_KEY]).cast(pa.string()) for rows in (found.old, found.new))
+    old_keys, new_keys = (text_array(rows[RECORD_KEY]) for rows in (found.old, found.new))
     of_old = old_keys.take(pa.array(before, mask=before < 0))
     keys = pc.coalesce(of_old, new_keys.take(pa.array(after, mask=after < 0)))
     there = [name for name in names if name in found.old.column_names]

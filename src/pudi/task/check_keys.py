@@ -28,7 +28,7 @@ from pudi.metadata.table import PartitionSnapshot
 from pudi.plan import ReadPlan
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, with_meta_fields
-from pudi.schema.arrays import joined_arrays, one_array, take
+from pudi.schema.arrays import joined_arrays, take, text_array
 from pudi.storage import StorageBelow
 from pudi.tagging.record import groups_in
 from pudi.task.check_files import DATA_FILES, UNREADABLE, Finding, Findings
@@ -80,25 +80,21 @@ def revived_keys(storage: Storage, plan: ReadPlan, file_slice: FileSlice) -> pa.
         replace(file_slice, logs=()), [RECORD_KEY, *(name for name in target.names if name != RECORD_KEY)]
     ):
         for versions in newer:
-            base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=_keys(versions.rows)))
+            base = part.rows.filter(pc.is_in(part.rows[RECORD_KEY], value_set=text_array(versions.rows[RECORD_KEY])))
             merged = apply_updates(base, versions, RECORD_KEY, rule)
-            found.append(_keys(take(base, merged.staying)))
+            found.append(text_array(take(base, merged.staying)[RECORD_KEY]))
     return joined_arrays(found).unique()
 
 
 def _once_deleted(runs: Sequence[Versions], rule: MergeRule) -> Versions | None:
     """Return the merged versions of keys with such a delete; None if there are none."""
-    gone = [_keys(run.rows).filter(pa.array(run.unconditional)) for run in runs]
-    keys = joined_arrays(gone).unique() if gone else pa.array([], pa.string())
-    if not len(keys):
+    keyed = [(run, text_array(run.rows[RECORD_KEY])) for run in runs]
+    gone = [keys.filter(pa.array(run.unconditional)) for run, keys in keyed]
+    wanted = joined_arrays(gone, pa.string()).unique()
+    if not len(wanted):
         return None
-    kept = [run.take(np.flatnonzero(np.asarray(pc.is_in(_keys(run.rows), value_set=keys)))) for run in runs]
+    kept = [run.take(np.flatnonzero(np.asarray(pc.is_in(keys, value_set=wanted)))) for run, keys in keyed]
     return fold([run for run in kept if len(run)], RECORD_KEY, rule)
-
-
-def _keys(rows: pa.Table) -> pa.Array:
-    found = one_array(rows[RECORD_KEY])
-    return pa.array([], pa.string()) if isinstance(found, pa.ChunkedArray) else found.cast(pa.string())
 
 
 RECORD_KEYS = "record keys"
@@ -137,7 +133,7 @@ class Spread:
     def texts(self, rows: pa.Table) -> pa.Array:
         """Return the compared values."""
         keys = rows[RECORD_KEY] if self.keys is None else self.keys.record_keys(rows)
-        keys = _whole(keys)
+        keys = text_array(keys)
         if self.column is None:
             return keys
         values = leaf_values(rows, self.column)
@@ -275,7 +271,7 @@ class CompareKeys:
         listed, of_index, strange = pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, bool)
         if group is not None:
             rows = read_shard(StorageBelow(storage, METADATA_DIR), group, scope)
-            listed = _whole(rows[RECORD_KEY])
+            listed = text_array(rows[RECORD_KEY])
             of_index = self._numbers(rows)
             strange = of_index < 0
         here, there = _matched(keys, owner, listed, of_index)
@@ -300,7 +296,7 @@ class CompareKeys:
         """Find records that a secondary index has under another value, lacks, or has without a record."""
         listed = pa.array([], pa.string())
         if self.group is not None:
-            listed = _whole(index.read_slice(storage, self.group)["key"])
+            listed = text_array(index.read_slice(storage, self.group)["key"])
         for mine, other, what in ((keys, listed, "missing from the index"), (listed, keys, "only in the index")):
             if what == "only in the index" and self.unread:
                 return  # they may belong to records that could not be read
@@ -330,12 +326,3 @@ def _as_pairs(keys: pa.Array) -> pa.Array:
     values, records = split_secondary_keys(keys)
     shown = pc.if_else(pc.is_null(values), "null", pc.binary_join_element_wise("'", pc.fill_null(values, ""), "'", ""))
     return pc.binary_join_element_wise(records, shown, "=")
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    whole = one_array(column)
-    if isinstance(whole, pa.ChunkedArray):  # a column without chunks
-        whole = pa.array([], whole.type)
-    if pa.types.is_dictionary(whole.type):
-        whole = whole.cast(whole.type.value_type)
-    return whole.cast(pa.string()) if pa.types.is_large_string(whole.type) else whole

@@ -5,8 +5,9 @@ Files are read as they are, without merging: every version of a record counts, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,7 @@ from pudi.metadata.keys import split_secondary_keys
 from pudi.metadata.record_schema import columns_of
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
-from pudi.schema.arrays import joined_arrays, one_array
+from pudi.schema.arrays import joined_arrays, one_array, text_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
@@ -64,15 +65,13 @@ class RecordQuery:
     generator: KeyGenerator | None = None
     virtual: bool = False
 
-    def identities(self, keys: pa.Array | pa.ChunkedArray, partition: str) -> pa.Array:
-        """Return the identity of each record key in a partition."""
-        flat = _flat(keys)
-        return pc.binary_join_element_wise(pa.scalar(partition), flat, "\0") if self.partitioned else flat
-
-    def with_partitions(self, keys: pa.Array | pa.ChunkedArray, partitions: pa.Array | pa.ChunkedArray) -> pa.Array:
-        """Return the identity of each record key, each in its own partition."""
-        flat = _flat(keys)
-        return pc.binary_join_element_wise(_flat(partitions), flat, "\0") if self.partitioned else flat
+    def identities(self, keys: pa.Array | pa.ChunkedArray, partitions: pa.Array | pa.ChunkedArray | str) -> pa.Array:
+        """Return the identity of each record key in a partition, or each in its own."""
+        flat = text_array(keys)
+        if not self.partitioned:
+            return flat
+        where = pa.scalar(partitions) if isinstance(partitions, str) else text_array(partitions)
+        return pc.binary_join_element_wise(where, flat, "\0")
 
     def spelled(self, keys: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         """Return record keys of log files as those of records are, see `KeyGenerator.spelled`."""
@@ -127,8 +126,7 @@ class FindRecords:
 
     def run(self, storage: Storage, attempt: int) -> Search:
         """Read them; see `FileJob.run`."""
-        found = (_guarded(each.path, lambda each=each: self._of_file(storage, each)) for each in self.files)
-        return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
+        return _search(self.number, [(each.path, partial(self._of_file, storage, each)) for each in self.files])
 
     def _of_file(self, storage: Storage, file: BaseFile | LogFile) -> FileMatches | None:
         rows, matching = 0, [pa.array([], pa.string())]
@@ -169,7 +167,7 @@ class FindRecords:
         """Look through logged changes: record keys, and records before and after, as far as the mode logs them."""
         wanted = self.wanted
         logged = stored[CDC_RECORD_KEY] if CDC_RECORD_KEY in stored.column_names else None
-        keys = None if logged is None else _flat(wanted.spelled(logged))
+        keys = None if logged is None else text_array(wanted.spelled(logged))
         if keys is not None:
             yield pc.sum(wanted.named(keys, partition)).as_py() or 0, keys.slice(0, 0)
         for name in (BEFORE, AFTER):
@@ -196,7 +194,7 @@ class FindRecords:
         if keys is None:
             if generator is None or generator.generates:
                 raise NotSupportedError("change data that doesn't say the generated keys of records", path=block.path)
-            keys = _flat(generator.record_keys(rows))
+            keys = text_array(generator.record_keys(rows))
         rows = rows.append_column(RECORD_KEY, keys)
         return rows.append_column(PARTITION_PATH, pa.repeat(pa.scalar(partition, pa.string()), rows.num_rows))
 
@@ -229,11 +227,8 @@ class FindEntries:
     def run(self, storage: Storage, attempt: int) -> Search:
         """Read them; see `FileJob.run`."""
         own = StorageBelow(storage, METADATA_DIR)
-        found = []
-        for file in self.files:
-            path = f"{METADATA_DIR}/{file.path}"
-            found.append(_guarded(path, lambda file=file, path=path: self._of_file(own, file, path)))
-        return Search(self.number, 0, None, held=tuple(each for each in found if each is not None))
+        paths = [(f"{METADATA_DIR}/{each.path}", each) for each in self.files]
+        return _search(self.number, [(path, partial(self._of_file, own, each, path)) for path, each in paths])
 
     def _of_file(self, storage: Storage, file: BaseFile | LogFile, path: str) -> FileMatches | None:
         rows = 0
@@ -268,7 +263,7 @@ class FindEntries:
         return pc.sum(pc.and_(pc.is_in(names, value_set=pa.array(gone, pa.string())), said)).as_py() or 0
 
     def _named(self, keys: pa.Array | pa.ChunkedArray) -> int:
-        flat = _flat(keys)
+        flat = text_array(keys)
         if self.partition.startswith(SECONDARY_INDEX_PREFIX):
             _, flat = split_secondary_keys(flat)
         elif self.partition != RECORD_INDEX:
@@ -279,17 +274,16 @@ class FindEntries:
         return pc.sum(pc.is_in(flat, value_set=known)).as_py() or 0
 
 
-def _flat(texts: pa.Array | pa.ChunkedArray) -> pa.Array:
-    flat = texts.cast(pa.string())
-    return one_array(flat)
-
-
-def _guarded(path: str, read: object) -> FileMatches | None:
-    nothing = pa.array([], pa.string())
-    try:
-        found: FileMatches | None = read()  # type: ignore[operator]
-    except NotFoundError:  # deleted meanwhile
-        return None
-    except _UNREADABLE as error:
-        return FileMatches(path, 0, nothing, f"{type(error).__name__}: {error.message}")
-    return found
+def _search(number: int, reads: Iterable[tuple[str, Callable[[], FileMatches | None]]]) -> Search:
+    """Return what the reads of files find, each with the file's path; files that are gone meanwhile are left out."""
+    held = []
+    for path, read in reads:
+        try:
+            found = read()
+        except NotFoundError:
+            continue
+        except _UNREADABLE as error:
+            found = FileMatches(path, 0, pa.array([], pa.string()), f"{type(error).__name__}: {error.message}")
+        if found is not None:
+            held.append(found)
+    return Search(number, 0, None, held=tuple(held))

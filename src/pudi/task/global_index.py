@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, open_base_file
 from pudi.merge.deletes import delete_mask
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
-from pudi.schema.arrays import one_array, take
+from pudi.schema.arrays import one_array, places_among, take
 from pudi.tagging.finders import key_finder
 from pudi.task.log_keys import live_places
 from pudi.task.merged import MergedSlices
@@ -119,7 +118,7 @@ def newer_than_stored(storage: Storage, file_slice: FileSlice, rows: pa.Table, s
     wanted = pa.schema([pa.field(RECORD_KEY, pa.string()), *fields])
     keys = one_array(rows[RECORD_KEY])
     for stored in _stored(storage, file_slice, wanted, search):
-        partner = np.asarray(pc.fill_null(pc.index_in(stored[RECORD_KEY], value_set=keys), -1))
+        partner = places_among(stored[RECORD_KEY], keys)
         matched = np.flatnonzero(partner >= 0)
         incoming = take(rows.select(fields.names), partner[matched])
         newer = search.rule.newer_wins(take(stored, matched), incoming)

@@ -18,7 +18,7 @@ from pudi.metadata.record_index import encode_location, keys_of_rows, secondary_
 from pudi.plan import Merging, ReadPlan
 from pudi.plan.entry_staging import WrittenBase, WrittenLogs
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import joined_arrays, one_array, take, take_column
+from pudi.schema.arrays import joined_arrays, one_array, take, take_column, text_array
 from pudi.task.index_keys import KeyReading, LoggedKeys, key_difference
 from pudi.task.read import SliceReader
 from pudi.task.staged_keys import KeyFile, StagedKeys, stage_keys
@@ -115,7 +115,7 @@ class SecondaryStaging:
         fresh = take(written.rows.select(wanted), merged.fresh) if len(merged.fresh) else left.slice(0, 0)
         new, gone = _keys_of(fresh, self.column).unique(), _keys_of(left, self.column).unique()
         # further rows with the keys of those that change: copies, and rows that an older version didn't replace
-        changing = joined_arrays([one_array(rows[RECORD_KEY]).cast(pa.string()) for rows in (fresh, left)])
+        changing = joined_arrays([text_array(rows[RECORD_KEY]) for rows in (fresh, left)])
         beside = stays & np.asarray(pc.is_in(old[RECORD_KEY], value_set=changing))
         kept = _keys_of(old.filter(pa.array(beside)), self.column)
         return _without(new, joined_arrays([gone, kept])), _without(gone, joined_arrays([new, kept]))

@@ -26,7 +26,7 @@ from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.keys import secondary_shard_of, shard_of
 from pudi.plan.log_files import Merging
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import joined_arrays, one_array
+from pudi.schema.arrays import joined_arrays, text_array
 from pudi.schema.internal import SchemaHistory
 from pudi.storage import StorageBelow
 from pudi.task.jobs import FileResult
@@ -78,7 +78,7 @@ class KeyReading:
         """Return the keys of all records of a slice."""
         if file_slice.logs and self.merging is not None:
             reader = MergedSlices(storage, self.merging, self.schema, self.history)
-            return _whole(reader.read(file_slice, [RECORD_KEY])[RECORD_KEY])
+            return text_array(reader.read(file_slice, [RECORD_KEY])[RECORD_KEY])
         return _keys_of(storage, file_slice.base_file)
 
     def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
@@ -215,7 +215,7 @@ def _logged_keys(
         if block.kind is BlockKind.DELETE:
             deleted.append(decode_deletes(block).keys)
         elif records and block.kind.is_data:
-            touched.append(_whole(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
+            touched.append(text_array(decode_data(block, {RECORD_KEY})[RECORD_KEY]))
     return joined_arrays(touched), joined_arrays(deleted)
 
 
@@ -225,12 +225,12 @@ def _keys_of(storage: Storage, base: BaseFile, skip: int = 0) -> pa.Array:
     if RECORD_KEY not in reader.schema.names:
         raise reader.corrupt(f"no column {RECORD_KEY}")
     if not skip:
-        return _whole(reader.read([RECORD_KEY])[RECORD_KEY])
+        return text_array(reader.read([RECORD_KEY])[RECORD_KEY])
     passed, first = 0, 0
     while first < reader.num_groups - 1 and passed + reader.group_rows(first) <= skip:
         passed += reader.group_rows(first)
         first += 1
-    return _whole(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
+    return text_array(reader.read([RECORD_KEY], range(first, reader.num_groups))[RECORD_KEY].slice(skip - passed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +301,3 @@ class CountTask:
         bases = [each.base for each in self.slices if each.base is not None]
         rows = sum(open_base_file(storage, base).num_rows for base in bases)
         return FileResult(self.number, rows, None)
-
-
-def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    whole = one_array(column)
-    return whole.cast(pa.string()) if whole.type != pa.string() else whole

@@ -25,7 +25,7 @@ from pudi.metadata.changes import Changes
 from pudi.metadata.record_index import decode_locations, read_shard
 from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import RECORD_KEY
-from pudi.schema.arrays import joined_arrays, one_array
+from pudi.schema.arrays import joined_arrays, one_array, places_among
 from pudi.storage import StorageBelow
 from pudi.tagging.record import groups_in
 from pudi.task.jobs import FileResult
@@ -232,7 +232,7 @@ class StagedRows:
             return
         names = self._decoded()
         held = _numbers_of(found, names)
-        codes = np.asarray(pc.index_in(one_array(found[RECORD_KEY]), value_set=self.keys)).astype(np.int64)
+        codes = places_among(one_array(found[RECORD_KEY]), self.keys)
         stays = ~np.isin(codes * len(names) + held, self.codes * len(names) + self.places)
         yield from _one_each(self.keys, codes[stays], held[stays], new[codes[stays]], names)
 
@@ -297,7 +297,7 @@ class LateTask:
         new = _numbers_of(late, names)
         built = read_shard(below, FileSlice(*where, self.slice.base), self.scope, keys)
         held = _numbers_of(built, names)
-        codes = np.asarray(pc.index_in(one_array(built[RECORD_KEY]), value_set=keys)).astype(np.int64)
+        codes = places_among(one_array(built[RECORD_KEY]), keys)
         stays = held != new[codes]
         found = _one_each(keys, codes[stays], held[stays], new[codes[stays]], names)
         return IndexedKeys(self.number, 0, None, repeated=tuple(found))

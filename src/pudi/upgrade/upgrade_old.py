@@ -28,7 +28,7 @@ from pudi.filegroup import open_base_file
 from pudi.format import AUX_DIR, METADATA_DIR, Action, State
 from pudi.format.metadata_partitions import FILES
 from pudi.schema import PARTITION_PATH, RECORD_KEY
-from pudi.schema.arrays import one_array
+from pudi.schema.arrays import one_array, text_array
 from pudi.storage import delete_folder
 from pudi.timeline.instant import WRITE_ACTIONS
 from pudi.upgrade.version_properties import as_version_6, describe_changes
@@ -155,7 +155,7 @@ def _check_keys(snapshot: TableSnapshot, config: TableConfig) -> None:
         rows = reader.read([RECORD_KEY, PARTITION_PATH, *sorted(makers[0].columns)], [0]).slice(0, _SAMPLE)
         keys = [one_array(maker.record_keys(rows)) for maker in makers]
         paths = makers[0].partition_paths(rows).dictionary_decode()
-        stored = [one_array(rows[name]).cast(pa.string()) for name in (RECORD_KEY, PARTITION_PATH)]
+        stored = [text_array(rows[name]) for name in (RECORD_KEY, PARTITION_PATH)]
         made = [[own.cast(pa.string()), paths.cast(pa.string())] for own in keys]
         if stored in made:
             return
