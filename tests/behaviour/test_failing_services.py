@@ -164,7 +164,16 @@ def test_a_service_that_is_not_due_any_more_is_forgotten(tmp_path: Path, broken:
     assert mine.doctor(options=seldom).failing == ()
 
 
-@pytest.mark.parametrize("note", [b"", b"{}", b"[1", b'{"error": "x", "times": 2, "since_ms": 1, "last_ms": 1e300}'])
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"",
+        b"{}",
+        b"[1",
+        b'{"error": "x", "times": 2, "since_ms": 1, "last_ms": 1e300}',
+        b'{"times": 2, "since_ms": 1, "last_ms": 2}',
+    ],
+)
 def test_a_note_that_cannot_be_read_counts_for_nothing(tmp_path: Path, broken: Broken, note: bytes) -> None:
     mine, _ = of_kind(tmp_path / "trips")
     broken.mended = True
