@@ -18,7 +18,6 @@ from typing import Any
 from pudi.config import LockSettings
 from pudi.context import Context, Timer
 from pudi.errors import InvalidArgumentError, SetupError, UnavailableError, cause_text
-from pudi.format.hashes import path_hash
 from pudi.locks.lock_provider import LockProvider
 
 _log = logging.getLogger(__name__)
@@ -45,11 +44,6 @@ def dynamodb_key(settings: LockSettings, table_name: str) -> str:
     if not found:
         raise InvalidArgumentError(f"{LockSettings.dynamodb_partition_key} must be set")
     return found
-
-
-def implicit_dynamodb_key(table: str) -> str:
-    """The partition key that follows from the table's root (DynamoDBBasedImplicitPartitionKeyLockProvider)."""
-    return path_hash(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,8 @@ class MachineLock(TableLock):
     """
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
-        super().__init__(canonical_root(storage.root), settings, context)
+        super().__init__(storage, settings, context)
         name = local_path(storage, LOCAL_LOCK)
-        self._storage = storage
         self._file = None if name is None else Path(name)
 
     @cached_property

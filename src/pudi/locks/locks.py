@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping
 from pudi.config import LockSettings, WriteOptions, resolve_only
 from pudi.context import Context, Storage
 from pudi.errors import NotSupportedError
-from pudi.locks.dynamodb_lock import DynamoDBLock, dynamodb_key, implicit_dynamodb_key
+from pudi.format.hashes import path_hash
+from pudi.locks.dynamodb_lock import DynamoDBLock, dynamodb_key
 from pudi.locks.file_locks import FileSystemLock, LocalFileLock
 from pudi.locks.hive_lock import HiveLock, hive_place
 from pudi.locks.lock_provider import LockProvider, ProvidedLock, registered_provider
 from pudi.locks.storage_lock import StorageBasedLock
 from pudi.locks.table_lock import InProcessLock, LockSite, SingleWriterLock, TableLock
-from pudi.locks.zookeeper_lock import ZookeeperLock, implicit_zookeeper_place, zookeeper_place
+from pudi.locks.zookeeper_lock import ZookeeperLock, ZookeeperPlace, implicit_zookeeper_place, zookeeper_place
 from pudi.storage import StorageKind, storage_kind
-
-Maker = Callable[[LockSite], TableLock]
 
 HUDI_PACKAGES = (
     "org.apache.hudi.client.transaction.lock.",
@@ -29,63 +28,35 @@ SINGLE_WRITER = "SINGLE_WRITER"
 """The concurrency mode of a table that one process alone writes. It's Hudi's default: its absence says nothing."""
 
 
-def _in_process(site: LockSite) -> TableLock:
-    return InProcessLock(site.table, site.settings, site.context)
-
-
-def _local_file(site: LockSite) -> TableLock:
-    return site.plain(LocalFileLock)
-
-
-def _storage_based(site: LockSite) -> TableLock:
-    return site.plain(StorageBasedLock)
-
-
-def _provided(name: str, open_provider: Callable[[LockSite], LockProvider]) -> Maker:
-    return lambda site: ProvidedLock(name, open_provider(site), site)
-
-
-def _zookeeper(site: LockSite) -> LockProvider:
-    place = zookeeper_place(site.settings, site.name)
+def _zookeeper(site: LockSite, place: ZookeeperPlace) -> LockProvider:
     return ZookeeperLock(site.table, place, site.settings, site.context)
 
 
-def _implicit_zookeeper(site: LockSite) -> LockProvider:
-    place = implicit_zookeeper_place(site.settings, site.table)
-    return ZookeeperLock(site.table, place, site.settings, site.context)
-
-
-def _dynamodb(site: LockSite) -> LockProvider:
-    return DynamoDBLock(site.table, dynamodb_key(site.settings, site.name), site.settings, site.context)
-
-
-def _implicit_dynamodb(site: LockSite) -> LockProvider:
-    return DynamoDBLock(site.table, implicit_dynamodb_key(site.table), site.settings, site.context)
-
-
-def _hive(site: LockSite) -> LockProvider:
-    return HiveLock(site.table, hive_place(site.settings), site.settings, site.context)
+def _dynamodb(site: LockSite, key: str) -> LockProvider:
+    return DynamoDBLock(site.table, key, site.settings, site.context)
 
 
 _SERVICES: dict[str, Callable[[LockSite], LockProvider]] = {
-    "ZookeeperBasedLockProvider": _zookeeper,
-    "ZookeeperBasedImplicitBasePathLockProvider": _implicit_zookeeper,
-    "DynamoDBBasedLockProvider": _dynamodb,
-    "DynamoDBBasedImplicitPartitionKeyLockProvider": _implicit_dynamodb,
-    "HiveMetastoreBasedLockProvider": _hive,
+    "ZookeeperBasedLockProvider": lambda site: _zookeeper(site, zookeeper_place(site.settings, site.name)),
+    "ZookeeperBasedImplicitBasePathLockProvider": lambda site: _zookeeper(
+        site, implicit_zookeeper_place(site.settings, site.table)
+    ),
+    "DynamoDBBasedLockProvider": lambda site: _dynamodb(site, dynamodb_key(site.settings, site.name)),
+    "DynamoDBBasedImplicitPartitionKeyLockProvider": lambda site: _dynamodb(site, path_hash(site.table)),
+    "HiveMetastoreBasedLockProvider": lambda site: HiveLock(
+        site.table, hive_place(site.settings), site.settings, site.context
+    ),
 }
-_MAKERS: dict[str, Maker] = {
-    "FileSystemBasedLockProvider": lambda site: site.plain(FileSystemLock),
-    "StorageBasedLockProvider": _storage_based,
-    "LocalFileLock": _local_file,
-    **{name: _provided(name, opened) for name, opened in _SERVICES.items()},
+_IN_TABLE: dict[str, Callable[[Storage, LockSettings, Context], TableLock]] = {
+    "FileSystemBasedLockProvider": FileSystemLock,
+    "StorageBasedLockProvider": StorageBasedLock,
+    "LocalFileLock": LocalFileLock,
 }
-"""Lock kinds by Hudi's class names, which never load a class; the last name is pudi's own."""
-
-_DEFAULTS: dict[StorageKind, Maker] = {
-    StorageKind.LOCAL: _local_file,
-    StorageKind.MEMORY: _in_process,
-    StorageKind.OBJECTS: _storage_based,
+"""Locks by Hudi's class names, which never load a class; the last name is pudi's own."""
+_DEFAULTS: dict[StorageKind, Callable[[Storage, LockSettings, Context], TableLock]] = {
+    StorageKind.LOCAL: LocalFileLock,
+    StorageKind.MEMORY: InProcessLock,
+    StorageKind.OBJECTS: StorageBasedLock,
 }
 
 
@@ -115,26 +86,27 @@ def open_lock(
     """
     settings = LockSettings.of(resolve_only(options, LockSettings.declared))
     site = LockSite(storage, name, settings, options, context)
-    return _maker(site, (provider or "").strip())(site)
-
-
-def _maker(site: LockSite, provider: str) -> Maker:
+    provider = (provider or "").strip()
     own = registered_provider(provider)
     if own is not None:
-        return _provided(provider, lambda site: own(site.table, site.options))
-    name, kind = _bare(provider), storage_kind(site.storage.root)
-    if not name or (name == IN_PROCESS and kind is not StorageKind.OBJECTS):
-        return _DEFAULTS[kind]
-    if name == IN_PROCESS:
-        return _single_writer
-    maker = _MAKERS.get(name)
-    if maker is None:
+        return ProvidedLock(provider, own(site.table, options), site)
+    bare, kind = _bare(provider), storage_kind(storage.root)
+    if bare in _SERVICES:
+        return ProvidedLock(bare, _SERVICES[bare](site), site)
+    if bare == IN_PROCESS and kind is StorageKind.OBJECTS:
+        _check_single_writer(site)
+        made: Callable[[Storage, LockSettings, Context], TableLock] = SingleWriterLock
+    elif bare in {"", IN_PROCESS}:
+        made = _DEFAULTS[kind]
+    elif bare in _IN_TABLE:
+        made = _IN_TABLE[bare]
+    else:
         raise NotSupportedError(
-            f"{WriteOptions.lock_provider}={provider} is not supported; known are {', '.join([IN_PROCESS, *_MAKERS])}, "
-            "and classes given to pudi.register_lock_provider",
-            table=site.storage.root,
+            f"{WriteOptions.lock_provider}={provider} is not supported; known are "
+            f"{', '.join([IN_PROCESS, *_IN_TABLE, *_SERVICES])}, and classes given to pudi.register_lock_provider",
+            table=storage.root,
         )
-    return maker
+    return made(storage, settings, context)
 
 
 def _bare(provider: str) -> str:
@@ -143,7 +115,7 @@ def _bare(provider: str) -> str:
     return name if package + dot in HUDI_PACKAGES else provider
 
 
-def _single_writer(site: LockSite) -> TableLock:
+def _check_single_writer(site: LockSite) -> None:
     if str(site.options.get(WriteOptions.concurrency_mode.key, "")).strip().upper() != SINGLE_WRITER:
         raise NotSupportedError(
             f"{WriteOptions.lock_provider}={IN_PROCESS} keeps no other process out of an object store, where two "
@@ -152,4 +124,3 @@ def _single_writer(site: LockSite) -> TableLock:
             f"{WriteOptions.concurrency_mode}={SINGLE_WRITER.lower()}",
             table=site.storage.root,
         )
-    return SingleWriterLock(site.table, site.settings, site.context)

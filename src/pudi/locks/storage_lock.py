@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from pudi.config import LockSettings
@@ -16,7 +16,7 @@ from pudi.context import Context, Storage, Timer
 from pudi.errors import ConflictError, CorruptError, NotFoundError, NotSupportedError, PudiError, TableExistsError
 from pudi.format import LOCK_AUDIT_DIR, LOCK_AUDIT_SWITCH, TABLE_LOCK, MaxBytes
 from pudi.locks.table_lock import TableLock
-from pudi.storage import canonical_root, replacing
+from pudi.storage import replacing
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ def set_audit(storage: Storage, *, enabled: bool) -> None:
     storage.put(LOCK_AUDIT_SWITCH, json.dumps({_ENABLED: enabled}, separators=(",", ":")).encode())
 
 
+@dataclass(slots=True)
 class LockAudit:
     """The audit file of one holder, from when it took the lock until it gave it back.
 
@@ -60,14 +61,13 @@ class LockAudit:
         validity_ms: how long the lock lasts from each renewal on.
     """
 
-    def __init__(self, storage: Storage, owner: str, began_ms: int, validity_ms: int) -> None:
-        self._storage = storage
-        self._owner = owner
-        self._began_ms = began_ms
-        self._validity_ms = validity_ms
-        self._lines: list[str] = []
-        self._ended = False
-        self._mutex = threading.Lock()
+    storage: Storage
+    owner: str
+    began_ms: int
+    validity_ms: int
+    _lines: list[str] = field(default_factory=list, init=False)
+    _ended: bool = field(default=False, init=False)
+    _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def record(self, state: AuditState, at_ms: int, *, held: bool = True) -> None:
         """Add a line.
@@ -78,11 +78,11 @@ class LockAudit:
             held: whether the lock was held then.
         """
         line = {
-            "ownerId": self._owner,
-            "transactionStartTime": self._began_ms,
+            "ownerId": self.owner,
+            "transactionStartTime": self.began_ms,
             "timestamp": at_ms,
             "state": state.value,
-            "lockExpiration": at_ms + self._validity_ms,
+            "lockExpiration": at_ms + self.validity_ms,
             "lockHeld": held,
         }
         with self._mutex:
@@ -91,11 +91,9 @@ class LockAudit:
             self._ended = state is AuditState.END
             self._lines.append(json.dumps(line, separators=(",", ":")) + "\n")
             try:
-                self._storage.put(
-                    f"{LOCK_AUDIT_DIR}/{self._began_ms}_{self._owner}.jsonl", "".join(self._lines).encode()
-                )
+                self.storage.put(f"{LOCK_AUDIT_DIR}/{self.began_ms}_{self.owner}.jsonl", "".join(self._lines).encode())
             except PudiError as error:
-                _log.warning("%s: the audit file of the table's lock wasn't written: %s", self._storage.root, error)
+                _log.warning("%s: the audit file of the table's lock wasn't written: %s", self.storage.root, error)
 
 
 STORAGE_LOCK = TABLE_LOCK
@@ -165,7 +163,7 @@ class StorageBasedLock(TableLock):
     """
 
     def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
-        super().__init__(canonical_root(storage.root), settings, context)
+        super().__init__(storage, settings, context)
         store = replacing(storage)
         if store is None:
             raise NotSupportedError(
@@ -173,7 +171,6 @@ class StorageBasedLock(TableLock):
                 "provider out, or choose FileSystemBasedLockProvider",
                 table=storage.root,
             )
-        self._storage = storage
         self._store = store
         self._owner = context.writer_id()
         self._state = threading.Lock()

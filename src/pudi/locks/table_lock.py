@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from weakref import WeakValueDictionary
@@ -46,13 +46,14 @@ class TableLock(ABC):
     Reentrant for the thread that holds it, through any lock object for the same table.
 
     Args:
-        table: the table's root, in one spelling for all its names.
+        storage: the table's files.
         settings: how long to wait.
         context: the clock.
     """
 
-    def __init__(self, table: str, settings: LockSettings, context: Context) -> None:
-        self._table = table
+    def __init__(self, storage: Storage, settings: LockSettings, context: Context) -> None:
+        self._storage = storage
+        self._table = table = canonical_root(storage.root)
         self._settings = settings
         self._context = context
         self._slot = _slot(table)
@@ -190,7 +191,3 @@ class LockSite:
     def table(self) -> str:
         """The table's root, in one spelling for all its names."""
         return canonical_root(self.storage.root)
-
-    def plain(self, lock: Callable[[Storage, LockSettings, Context], TableLock]) -> TableLock:
-        """A lock that lies in the table."""
-        return lock(self.storage, self.settings, self.context)
