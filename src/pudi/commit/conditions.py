@@ -195,26 +195,25 @@ def _same_schema(one: TableSnapshot, other: TableSnapshot) -> bool:
     return one.schema == other.schema and one.schema_by_id == other.schema_by_id
 
 
-def refuse_older_columns(meta: MetaClient, stated: Timeline, now: Timeline, instant: Instant) -> None:
+def refuse_older_columns(ran: TableSnapshot, now: Timeline, instant: Instant) -> None:
     """Refuse to complete a plan that would state older columns than a write that was requested before it.
 
     Hudi's readers take the schema of the commit that was requested last, also of a table service.
 
     Args:
-        meta: the table.
-        stated: the timeline by which the plan ran.
+        ran: the table by which the plan ran.
         now: the timeline under the table's lock.
         instant: the plan's instant.
 
     Raises:
         ConflictError: a write changed the columns meanwhile.
     """
-    before, after = (TableSnapshot(meta, each.until(instant.requested)) for each in (stated, now))
+    before, after = (ran.at(each.until(instant.requested)) for each in (ran.timeline, now))
     if not _same_schema(before, after):
         raise ConflictError(
             f"a write that was under way changed the table's columns while the {instant.action.value} ran: run the "
             "plan again",
-            table=meta.storage.root,
+            table=ran.table,
             instant=instant.requested,
         )
 

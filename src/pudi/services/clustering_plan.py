@@ -86,7 +86,10 @@ def _groups(
     is_new: Callable[[FileSlice], bool] | None,
 ) -> list[ClusteringGroup]:
     """Return the groups of one partition."""
-    size = _Size(max_file_size)
+
+    def size(file_slice: FileSlice) -> int:
+        return max_file_size if file_slice.base is None else file_slice.base.size
+
     keys: dict[str, Callable[[FileSlice], int | str]] = {
         "SIZE": lambda each: -size(each),
         "INSTANT_TIME": lambda each: "" if each.base is None else each.base.instant,
@@ -130,16 +133,6 @@ def group_of(slices: Sequence[FileSlice], outputs: int, new_base: int) -> Cluste
     sizes = [(s.base.size if s.base else 0, sum(log.size for log in s.logs), len(s.logs)) for s in slices]
     operations = tuple(replace(operation_of(each, new_base), metrics={}) for each in slices)
     return ClusteringGroup(operations, outputs, group_sizes(sizes, new_base))
-
-
-class _Size:
-    """The size by which slices are put together: that of their base files."""
-
-    def __init__(self, max_file_size: int) -> None:
-        self._new = max_file_size
-
-    def __call__(self, file_slice: FileSlice) -> int:
-        return self._new if file_slice.base is None else file_slice.base.size
 
 
 def is_clustering_due(timeline: Timeline, options: ClusteringOptions, is_clustering: Callable[[Instant], bool]) -> bool:

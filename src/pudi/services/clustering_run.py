@@ -8,6 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from pudi.client import TableSnapshot, merging_of
 from pudi.client.hash_rings import reconcile_hash_rings, write_rings
+from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.liveness import living_writes
 from pudi.config import (
@@ -120,7 +121,7 @@ class ClusteringRun(RewritingRun):
                 instant=self.lease.instant.requested,
             )
 
-        self.refuse_older_columns(now)
+        refuse_older_columns(self.snapshot, now, self.lease.instant)
         self._yield_to_writes(now)
         start, commits = now.start, {i.requested for i in now.commits}
         gone = [i.requested for i in self.snapshot.timeline.commits if i.requested not in commits]
@@ -134,17 +135,16 @@ class ClusteringRun(RewritingRun):
 
     def _yield_to_writes(self, now: Timeline) -> None:
         """With PreferWriterConflictResolutionStrategy give way to writes that have marked file groups of the plan."""
-        meta, options = self.snapshot.meta, self.snapshot.options
-        if LockSettings.of(options).resolution != PREFER_WRITER:
+        if LockSettings.of(self.snapshot.options).resolution != PREFER_WRITER:
             return
         groups = {each.group for each in self.plan.slices}
-        for write in living_writes(TableSnapshot(meta, now, options)):
-            both = groups & marked_groups(meta.storage, write)
+        for write in living_writes(self.snapshot.at(now)):
+            both = groups & marked_groups(self.snapshot.meta.storage, write)
             if both:
                 raise PlanDisplacedError(
                     f"write {write} is at work on {min(both).text}, and {LockSettings.conflict_strategy} prefers "
                     "writes; nothing of the clustering is visible, and its plan will be dropped",
-                    table=meta.storage.root,
+                    table=self.snapshot.table,
                     instant=self.lease.instant.requested,
                 )
 

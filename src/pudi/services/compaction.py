@@ -18,6 +18,7 @@ from datetime import date, datetime, timezone
 
 from pudi.client import MetaClient, TableSnapshot, merging_of
 from pudi.client.write_settings import change_logging
+from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.config import CompactionOptions, check_compactable, check_consistent
@@ -242,7 +243,7 @@ class CompactionRun(RewritingRun):
                     "another process compacted the metadata table meanwhile", table=root, instant=own.requested
                 )
             return
-        self.refuse_older_columns(now)
+        refuse_older_columns(self.snapshot, now, own)
         if own.action is Action.LOGCOMPACTION and is_compacted_after(self.snapshot.at(now), own):
             raise PlanDisplacedError(
                 "a compaction was planned meanwhile, which merges the same log files",

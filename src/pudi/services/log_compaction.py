@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 from pudi.client import TableSnapshot, merging_of
 from pudi.config import CompactionOptions
@@ -89,7 +89,7 @@ class LogCompaction(Compaction):
             CompactionOptions.of(snapshot.options),
             busy=busy,
             max_file_size=snapshot.write_options.max_file_size,
-            blocks=_log_files if is_metadata else _BlockCount(snapshot),
+            blocks=(lambda each: len(each.logs)) if is_metadata else partial(_count_blocks, snapshot),
         )
         return encode_compaction_plan(plan) if plan.operations else None
 
@@ -105,21 +105,12 @@ class LogCompaction(Compaction):
         return instant.state is State.INFLIGHT or is_compacted_after(snapshot, instant)
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockCount:
-    """Counts the log blocks of a slice by reading them; 0 if some are partial updates."""
-
-    snapshot: TableSnapshot
-
-    def __call__(self, file_slice: FileSlice) -> int:
-        merging = merging_of(self.snapshot)
-        assert merging is not None
-        blocks = read_log_blocks(self.snapshot.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
-        return 0 if any(block.is_partial for block in blocks) else len(blocks)
-
-
-def _log_files(file_slice: FileSlice) -> int:
-    return len(file_slice.logs)
+def _count_blocks(snapshot: TableSnapshot, file_slice: FileSlice) -> int:
+    """Count the log blocks of a slice by reading them; 0 if some are partial updates."""
+    merging = merging_of(snapshot)
+    assert merging is not None
+    blocks = read_log_blocks(snapshot.meta.storage, file_slice.logs, merging.scope, merging.memory.share)
+    return 0 if any(block.is_partial for block in blocks) else len(blocks)
 
 
 def _is_due_on_metadata(snapshot: TableSnapshot, least: int) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pudi.client import read_history
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.write_settings import file_options
-from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import ServiceLease
 from pudi.format import CommitMetadata, WriteStat, stats_by_partition
 from pudi.indexes.column_stats.statistics import indexed_columns
@@ -17,7 +16,6 @@ from pudi.schema import avro_to_arrow
 from pudi.services.service import ServiceRun
 from pudi.services.target import TargetSnapshot
 from pudi.task.compact import CompactSpec
-from pudi.timeline import Timeline
 
 
 class RewritingRun(ServiceRun):
@@ -70,7 +68,3 @@ class RewritingRun(ServiceRun):
             extra_metadata=extra if by_id is None else {**extra, INTERNAL_SCHEMA_KEY: by_id},
             operation_type=operation,
         )
-
-    def refuse_older_columns(self, now: Timeline) -> None:
-        """Refuse to complete where a write changed the columns meanwhile; see `refuse_older_columns`."""
-        refuse_older_columns(self.snapshot.meta, self.snapshot.timeline, now, self.lease.instant)
