@@ -14,15 +14,14 @@ from pudi.config import check_writable
 from pudi.errors import ChangedSinceError, ConflictError, InvalidArgumentError, NotFoundError
 from pudi.format import Action, millis_to_instant
 from pudi.plan import WritePlan
-from pudi.timeline import Instant, Timeline, day_before
+from pudi.timeline import Instant, Timeline, TimelineStore, day_before
 
 
-def unchanged_since(meta: MetaClient, timeline: Timeline, since: str) -> Unchanged:
+def unchanged_since(snapshot: TableSnapshot, since: str) -> Unchanged:
     """Return the check that nothing a write depends on changed since an instant.
 
     Args:
-        meta: the table.
-        timeline: its timeline now.
+        snapshot: the table now.
         since: `Scan.instant`, or the requested or completion time of a commit; zeros for a table without commits.
 
     Raises:
@@ -30,13 +29,13 @@ def unchanged_since(meta: MetaClient, timeline: Timeline, since: str) -> Unchang
         NotFoundError: the history since then is neither on the timeline nor in the archive.
         ChangedSinceError: the commit of that instant was rolled back.
     """
-    _check_instant(meta, timeline, since)
-    whole = _with_history(meta, timeline, since)
+    _check_instant(snapshot, since)
+    store, whole = snapshot.meta.store, _with_history(snapshot, since)
     if whole.commit(since) is None:
-        _check_not_undone(meta, whole, since)
-    _check_known(meta, timeline, whole, since)
+        _check_not_undone(store, whole, since)
+    _check_known(snapshot, whole, since)
     unseen = tuple(i for i in whole.unseen(since) if counts(i))
-    return Unchanged(meta.store, since, unseen, frozenset(i.requested for i in whole.instants if counts(i)))
+    return Unchanged(store, since, unseen, frozenset(i.requested for i in whole.instants if counts(i)))
 
 
 def planned(plan: WritePlan, scope: KeyScope | None, reads: Reads | None) -> Touched:
@@ -51,64 +50,65 @@ def planned(plan: WritePlan, scope: KeyScope | None, reads: Reads | None) -> Tou
     return Touched(known, frozenset(route.partition for route in plan.routes), scope, reads)
 
 
-def _check_instant(meta: MetaClient, timeline: Timeline, since: str) -> None:
+def _check_instant(snapshot: TableSnapshot, since: str) -> None:
     if not isinstance(since, str) or not (since.isascii() and since.isdigit() and len(since) in {14, 17}):
         raise InvalidArgumentError(
             f"if_unchanged_since={since!r} is no instant: give that of the scan that was read (Scan.instant)",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
-    now = millis_to_instant(meta.context.clock.now_ms(), meta.config.timezone)
-    if since > max(now, timeline.newest_time or ""):
+    now = millis_to_instant(snapshot.meta.context.clock.now_ms(), snapshot.config.timezone)
+    if since > max(now, snapshot.timeline.newest_time or ""):
         raise InvalidArgumentError(
             f"if_unchanged_since={since} lies in the future, so that it's no instant that the table was read at",
-            table=meta.storage.root,
+            table=snapshot.table,
         )
 
 
-def _with_history(meta: MetaClient, timeline: Timeline, since: str) -> Timeline:
+def _with_history(snapshot: TableSnapshot, since: str) -> Timeline:
     """Return the timeline with archived commits that may be unseen.
 
     As Hudi's reads, it assumes that no commit takes longer than a day (CompletionTimeQueryViewV2).
     """
+    timeline, store = snapshot.timeline, snapshot.meta.store
     earliest = day_before(since) if timeline.rules.has_completion_times else since
-    if timeline.start is None or earliest >= timeline.start or not meta.store.has_history():
+    if timeline.start is None or earliest >= timeline.start or not store.has_history():
         return timeline
-    return timeline.with_archived(meta.store.archived(None if since < timeline.start else earliest))
+    return timeline.with_archived(store.archived(None if since < timeline.start else earliest))
 
 
-def _check_not_undone(meta: MetaClient, whole: Timeline, since: str) -> None:
+def _check_not_undone(store: TimelineStore, whole: Timeline, since: str) -> None:
     """Raise an error if the commit of the instant was rolled back."""
     for rollback in whole.of(Action.ROLLBACK):
-        if rollback.requested > since and since in (meta.store.decoded(rollback).get("commitsRollback") or ()):
-            nothing = Unchanged(meta.store, since, (), frozenset())
+        if rollback.requested > since and since in (store.decoded(rollback).get("commitsRollback") or ()):
+            nothing = Unchanged(store, since, (), frozenset())
             raise nothing.changed(f"rollback {rollback.requested} took that commit itself back", rollback.requested)
 
 
-def _check_known(meta: MetaClient, timeline: Timeline, whole: Timeline, since: str) -> None:
+def _check_known(snapshot: TableSnapshot, whole: Timeline, since: str) -> None:
     """Raise an error if commits since an instant may be missing from both timeline and archive.
 
     An archive that reaches back to the instant has them. Without one, the instant must be that of an existing commit
     (one with a savepoint stays when others are archived) or precede the first one, and no file may be of a missing
     commit.
     """
-    start = timeline.start
+    start = snapshot.timeline.start
     if start is None or since >= start or any(i.archived and i.requested <= since for i in whole.commits):
         return
-    if whole.commit(since) is None and set(since) != {"0"}:
-        raise _unknown(meta, since, start)
-    known = {i.requested for i in whole.commits}
-    for each in TableSnapshot(meta, whole).view(sizes=False).all_slices():
-        if any(file < start and file not in known for file in (each.instant, *(log.instant for log in each.logs))):
-            raise _unknown(meta, since, start)
+    if (whole.commit(since) is None and set(since) != {"0"}) or _has_files_of_others(snapshot.at(whole), start):
+        raise NotFoundError(
+            f"what was written since {since} can't be known: the timeline begins at {start}, and the archive holds "
+            "nothing of before. Read the table again, and write the new result with the new scan's instant",
+            table=snapshot.table,
+            instant=since,
+        )
 
 
-def _unknown(meta: MetaClient, since: str, start: str) -> NotFoundError:
-    return NotFoundError(
-        f"what was written since {since} can't be known: the timeline begins at {start}, and the archive holds nothing "
-        "of before. Read the table again, and write the new result with the new scan's instant",
-        table=meta.storage.root,
-        instant=since,
-    )
+def _has_files_of_others(snapshot: TableSnapshot, start: str) -> bool:
+    """Return whether a file is of an instant before the timeline's start that isn't among the commits."""
+    known = {each.requested for each in snapshot.timeline.commits}
+    slices = snapshot.view(sizes=False).all_slices()
+    instants = {time for each in slices for time in (each.instant, *(log.instant for log in each.logs))}
+    return any(time < start for time in instants - known)
 
 
 @dataclass(slots=True)

@@ -50,8 +50,7 @@ def open_write(request: WriteRequest, recipe: WriteRecipe) -> WriteAttempt:
     meta.reload()
     _check_options(request)
     snapshot = TableSnapshot.load(meta, options)
-    timeline = snapshot.timeline
-    unchanged = None if request.since is None else unchanged_since(meta, timeline, request.since)
+    unchanged = None if request.since is None else unchanged_since(snapshot, request.since)
     schema = writable_schema(snapshot.schema, root)
     index = find_index(snapshot)
     check_resolution(index, options, root)
