@@ -143,13 +143,13 @@ def key_scope(index: Index, operation: Operation) -> KeyScope | None:
     return KeyScope.TABLE if index.is_global else KeyScope.PARTITION
 
 
-def check_resolution(index: Index, resolved: Options, table: str) -> None:
+def check_resolution(index: Index, options: Options, table: str) -> None:
     """Refuse a conflict strategy that compares buckets in a table without them, where Hudi fails at the commit.
 
     Raises:
         InvalidArgumentError: it does.
     """
-    if LockSettings.of(resolved).resolution == BY_BUCKET and index.buckets is None:
+    if LockSettings.of(options).resolution == BY_BUCKET and index.buckets is None:
         raise InvalidArgumentError(
             f"{LockSettings.conflict_strategy}={BY_BUCKET} compares buckets, and this table has no bucket index: leave "
             "the option out",

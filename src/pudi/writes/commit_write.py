@@ -56,7 +56,7 @@ def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, Commi
             extra = {**write.request.extra_metadata, **read_marks(write, placed)}
             metadata = build_commit_metadata(write.operation, stats, write.schema_after, spec.history, placed.replaced)
             metadata = replace(metadata, extra_metadata={**extra, **metadata.extra_metadata})
-            strategy = UpdateStrategy.of(meta, write.options, key_scope(placed.index, write.operation))
+            strategy = UpdateStrategy.of(write.snapshot, key_scope(placed.index, write.operation))
             conflicts = _conflicts(write, placed, strategy, transaction.instant, metadata)
             strategy.roll_back(conflicts)
             transaction.conditions += _conditions(write, conflicts)

@@ -75,35 +75,35 @@ _FROM_RECORDS = ("record_index", "secondary_index_")
 """Names, or their beginnings, of indexes whose entries follow from the records before the write."""
 
 
-def is_nonblocking(resolved: Options) -> bool:
+def is_nonblocking(options: Options) -> bool:
     """Return whether a writer's options ask for non-blocking concurrency control."""
-    return resolved[WriteOptions.concurrency_mode] == NON_BLOCKING
+    return options[WriteOptions.concurrency_mode] == NON_BLOCKING
 
 
-def check_nonblocking(meta: MetaClient, resolved: Options, index: Index, operation: Operation) -> None:
+def check_nonblocking(meta: MetaClient, options: Options, index: Index, operation: Operation) -> None:
     """Refuse non-blocking concurrency control where records would be lost, or Hudi has none.
 
     Raises:
         InvalidArgumentError: another option contradicts it.
         NotSupportedError: the table, or the operation, can't have it.
     """
-    if not is_nonblocking(resolved):
+    if not is_nonblocking(options):
         return
     asked, root = f"{WriteOptions.concurrency_mode}={NON_BLOCKING}", meta.storage.root
     policy = WriteOptions.failed_writes_policy
     for wrong, contradicts in (
-        (f"{policy}=EAGER", resolved[policy] == "EAGER"),
-        (f"{LockSettings.early_detection}=true", LockSettings.of(resolved).early_detection),
-        (f"{LockSettings.claims}=true", LockSettings.of(resolved).claims),
+        (f"{policy}=EAGER", options[policy] == "EAGER"),
+        (f"{LockSettings.early_detection}=true", LockSettings.of(options).early_detection),
+        (f"{LockSettings.claims}=true", LockSettings.of(options).claims),
     ):
         if contradicts:
             raise InvalidArgumentError(f"{asked} and {wrong} exclude each other: leave one of them out", table=root)
-    reason = _lacks(meta, resolved, index) or _refusal(operation)
+    reason = _lacks(meta, options, index) or _refusal(operation)
     if reason is not None:
         raise NotSupportedError(f"{asked} {reason}", table=root)
 
 
-def _lacks(meta: MetaClient, resolved: Options, index: Index) -> str | None:
+def _lacks(meta: MetaClient, options: Options, index: Index) -> str | None:
     """Return why a table excludes non-blocking writes; None if it doesn't."""
     config = meta.config
     other = "use OPTIMISTIC_CONCURRENCY_CONTROL"
@@ -114,7 +114,7 @@ def _lacks(meta: MetaClient, resolved: Options, index: Index) -> str | None:
         return f"{needed}, as in Hudi; {other}"
     if config.cdc_enabled:
         return f"in a table that logs changes: the records before a change wouldn't be those of its log; {other}"
-    asked = (spec.partition for kind in registry.KINDS for spec in kind.wanted(meta, resolved))
+    asked = (spec.partition for kind in registry.KINDS for spec in kind.wanted(meta, options))
     indexes = (*config.metadata_partitions, *config.metadata_partitions_inflight, *asked)
     found = next((name for name in indexes if name.startswith(_FROM_RECORDS)), None)
     if found is not None:
@@ -131,9 +131,9 @@ def _refusal(operation: Operation) -> str | None:
     )
 
 
-def shared_index(meta: MetaClient, timeline: Timeline, resolved: Options, index: Index) -> Index:
+def shared_index(meta: MetaClient, timeline: Timeline, options: Options, index: Index) -> Index:
     """Return the index of a write: by non-blocking concurrency control all writers give a bucket the same file id."""
-    if not is_nonblocking(resolved) or not isinstance(index.buckets, Buckets):
+    if not is_nonblocking(options) or not isinstance(index.buckets, Buckets):
         return index
     retired = frozenset(Replacements.of(meta.store, timeline).instants)
     return replace(index, buckets=replace(index.buckets, shared=True, retired=retired))

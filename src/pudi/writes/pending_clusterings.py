@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.abort import abort
 from pudi.commit.lease import is_available
 from pudi.concurrency import ConflictCheck, KeyScope, contradicted_clusterings, is_of_pudi, refuse_contradicted
@@ -42,11 +42,13 @@ class UpdateStrategy:
     scope: KeyScope | None
 
     @classmethod
-    def of(cls, meta: MetaClient, resolved: Options, scope: KeyScope | None) -> UpdateStrategy:
-        """Return the strategy that options ask for."""
-        updates, rolls_back = resolved[ClusteringOptions.updates], resolved[ClusteringOptions.rollback_on_conflict]
-        yields = updates == ALLOW_UPDATES or LockSettings.of(resolved).resolution == PREFER_WRITER
-        return cls(meta, WriteOptions.of(resolved), yields, rolls_back, scope)
+    def of(cls, snapshot: TableSnapshot, scope: KeyScope | None) -> UpdateStrategy:
+        """Return the strategy that the options of a snapshot ask for."""
+        options = snapshot.options
+        yields = options[ClusteringOptions.updates] == ALLOW_UPDATES
+        yields = yields or LockSettings.of(options).resolution == PREFER_WRITER
+        rolls_back = options[ClusteringOptions.rollback_on_conflict]
+        return cls(snapshot.meta, snapshot.write_options, yields, rolls_back, scope)
 
     @property
     def allows(self) -> bool:
@@ -99,23 +101,23 @@ class UpdateStrategy:
         return plan.state is State.INFLIGHT and is_of_pudi(self.meta.storage, plan.requested)
 
 
-def roll_back_expired(meta: MetaClient, resolved: Options, timeline: Timeline) -> Timeline:
+def roll_back_expired(meta: MetaClient, options: Options, timeline: Timeline) -> Timeline:
     """Roll back pending clusterings that no process runs, if the options let them expire.
 
     Args:
         meta: the table.
-        resolved: the writer's options.
+        options: the writer's options.
         timeline: the table's timeline.
 
     Returns:
         The timeline after it.
     """
-    options = WriteOptions.of(resolved)
-    if not resolved[ClusteringOptions.expires] or options.failed_writes_policy == "NEVER":
+    write_options = WriteOptions.of(options)
+    if not options[ClusteringOptions.expires] or write_options.failed_writes_policy == "NEVER":
         return timeline
     zone, now_ms = meta.config.timezone, meta.context.clock.now_ms()
-    least = resolved[ClusteringOptions.expires_after] * 60_000
+    least = options[ClusteringOptions.expires_after] * 60_000
     pending = timeline.pending_of(Action.CLUSTERING)
     old = [each for each in pending if now_ms - instant_to_millis(each.requested, zone) >= least]
-    gone = [each for each in old if roll_back_plan(meta, each, options)]
+    gone = [each for each in old if roll_back_plan(meta, each, write_options)]
     return meta.store.load() if gone else timeline

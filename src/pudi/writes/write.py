@@ -123,7 +123,6 @@ def _place_and_commit(write: WriteAttempt, records: Any, claim: Claim | None) ->
     Raises:
         TimelineBehindError: commits completed meanwhile that the plan had to know; nothing of the write is visible.
     """
-    meta, resolved = write.meta, write.options
     with planned_again(write):
         placed = write.recipe.place(write, records)
     if isinstance(placed.plan, WritePlan):
@@ -134,7 +133,7 @@ def _place_and_commit(write: WriteAttempt, records: Any, claim: Claim | None) ->
             if placed.stands is not None:
                 placed.stands.check(meta.store.load())
             return None
-    strategy = UpdateStrategy.of(meta, resolved, key_scope(placed.index, write.operation))
+    strategy = UpdateStrategy.of(write.snapshot, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)
     take_claim(write, placed, claim)
     return commit_write(write, placed)
