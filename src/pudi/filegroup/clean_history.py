@@ -105,7 +105,7 @@ def retained_text(timeline: Timeline, cleans: Iterable[Cleaned]) -> str:
         said.append(
             f"the last clean, {known[-1].requested}, kept some slices of each file group, and none of replaced groups"
         )
-    saved = [each.requested for each in timeline.of(Action.SAVEPOINT)]
+    saved = timeline.savepoints
     if saved:
         said.append(f"savepoints keep {', '.join(saved)}")
     return "; ".join(said)

@@ -241,7 +241,7 @@ def _plan(snapshot: TableSnapshot, to: str) -> RestorePlan:
     commit = commit_of(snapshot, to)
     going = [each for each in timeline.commits if _is_after(snapshot, each, commit)]
     _check_going(snapshot, going, commit)
-    if commit.requested not in {each.requested for each in timeline.of(Action.SAVEPOINT)}:
+    if commit.requested not in timeline.savepoints:
         check_retained(snapshot, commit)
     archived = [each.requested for each in meta.store.archived(to) if each.is_write and each.requested > to]
     if set(archived) - {each.requested for each in timeline.commits}:
@@ -270,7 +270,7 @@ def _is_after(snapshot: TableSnapshot, instant: Instant, target: Instant) -> boo
 def _check_going(snapshot: TableSnapshot, going: Sequence[Instant], since: Instant) -> None:
     """Refuse to roll back what has a savepoint, or what another process may build on."""
     meta, timeline = snapshot.meta, snapshot.timeline
-    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    saved = timeline.savepoints
     for each in going:
         if each.requested in saved:
             raise InvalidArgumentError(

@@ -59,7 +59,7 @@ def make_savepoint(meta: MetaClient, instant: str | None, user: str, comment: st
         meta.reload()
         snapshot = finish_rollbacks(TableSnapshot.load(meta))
         commit = commit_of(snapshot, instant)
-        if any(each.requested == commit.requested for each in snapshot.timeline.of(Action.SAVEPOINT)):
+        if commit.requested in snapshot.timeline.savepoints:
             raise InvalidArgumentError(
                 "the commit has a savepoint already", table=meta.storage.root, instant=commit.requested
             )
@@ -113,7 +113,7 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
         snapshot = TableSnapshot.load(meta)
         found = snapshot.timeline.find(instant, Action.SAVEPOINT)
         if found is None:
-            known = ", ".join(each.requested for each in snapshot.timeline.of(Action.SAVEPOINT)) or "none"
+            known = ", ".join(snapshot.timeline.savepoints) or "none"
             raise NotFoundError(
                 f"the commit has no savepoint; the table's savepoints: {known}",
                 table=meta.storage.root,
@@ -128,7 +128,7 @@ def delete_savepoint(meta: MetaClient, instant: str) -> None:
 def _archive_behind(snapshot: TableSnapshot, savepoint: Instant) -> None:
     """Archive commits that have no savepoint without a given one, and that are older than an archived commit."""
     meta, timeline = snapshot.meta, snapshot.timeline
-    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)} - {savepoint.requested}
+    saved = {*timeline.savepoints} - {savepoint.requested}
     free = [each for each in timeline.commits if each.requested not in saved]
     if not free:
         return
@@ -202,7 +202,7 @@ def check_can_roll_back(snapshot: TableSnapshot, commit: Instant) -> None:
     """
     meta, timeline = snapshot.meta, snapshot.timeline
     left = replace(timeline, instants=tuple(each for each in timeline.instants if each != commit))
-    with_savepoint = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    with_savepoint = timeline.savepoints
     is_last = all(each.requested in with_savepoint for each in left.commits)
     if is_last and any(each.is_write and each.requested > (left.start or "") for each in meta.store.archived()):
         raise InvalidArgumentError(

@@ -131,7 +131,7 @@ def refuse_cleaned(snapshot: TableSnapshot, instant: str) -> None:
     meta, timeline = snapshot.meta, snapshot.timeline
     seen = timeline.until(instant)
     newest = max((each.requested for each in seen.commits), default=None)
-    if any(each.requested == newest for each in timeline.of(Action.SAVEPOINT)):
+    if newest in timeline.savepoints:
         return
     cleans = cleans_after(meta.store, timeline, instant)
     if not any(each.retained > instant for each in cleans):

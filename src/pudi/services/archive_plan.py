@@ -66,7 +66,7 @@ def plan_archive(snapshot: TargetSnapshot) -> ArchivePlan:
     if len(commits) <= most:
         return ArchivePlan()
     wanted = len(commits) - least
-    saved = {each.requested for each in timeline.of(Action.SAVEPOINT)}
+    saved = timeline.savepoints
     free = [each for each in commits if each.requested not in saved][:wanted]
     bound = min(_bounds(snapshot), key=lambda each: each.instant, default=None)
     chosen = _before(free, bound)
@@ -119,8 +119,8 @@ def _bounds(snapshot: TargetSnapshot) -> Iterator[Bound]:
     timeline, options = snapshot.timeline, ArchiveOptions.of(snapshot.options)
     yield from _before_pending(timeline)
     if not options.beyond_savepoint:
-        for saved in timeline.of(Action.SAVEPOINT)[:1]:
-            yield Bound(saved.requested, f"the savepoint {saved.requested} keeps what came after it")
+        for saved in timeline.savepoints[:1]:
+            yield Bound(saved, f"the savepoint {saved} keeps what came after it")
     if snapshot.is_metadata:
         yield from _of_metadata_table(snapshot, beyond_savepoint=options.beyond_savepoint)
         return
@@ -205,7 +205,7 @@ def _of_metadata_table(snapshot: TargetSnapshot, *, beyond_savepoint: bool) -> I
         return
     yield from _since(timeline, compactions[-1], "the last compaction")
     data = snapshot.data_timeline
-    saved = [each.requested for each in data.of(Action.SAVEPOINT)]
+    saved = data.savepoints
     if saved and not beyond_savepoint:
         for each in [each for each in compactions if each.requested <= saved[0]][-1:]:
             yield from _since(timeline, each, f"the last compaction before the savepoint {saved[0]}")

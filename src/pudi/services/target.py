@@ -18,7 +18,7 @@ from pudi.config import (
 )
 from pudi.config.option import Value
 from pudi.context.runtime import cached_property
-from pudi.format import Action, CompactionOperation
+from pudi.format import CompactionOperation
 from pudi.metadata_write.client import open_metadata
 from pudi.task import Engine, FileJob, FileResult
 from pudi.timeline import Timeline, new_instant
@@ -190,7 +190,7 @@ def _trigger(meta: MetaClient, options: Options) -> int:
     return max(most - coming, -(-most // 2))
 
 
-def restorable_instants(snapshot: TargetSnapshot) -> list[str]:
+def restorable_instants(snapshot: TargetSnapshot) -> Sequence[str]:
     """Return the instants of the data table's savepoints, to which Hudi restores the metadata table along with it.
 
     There are none if the writer archives beyond savepoints, as Hudi restores no table then
@@ -200,8 +200,8 @@ def restorable_instants(snapshot: TargetSnapshot) -> list[str]:
         snapshot: a metadata table.
     """
     if snapshot.options[ArchiveOptions.beyond_savepoint]:
-        return []
-    return [each.requested for each in snapshot.data_timeline.of(Action.SAVEPOINT)]
+        return ()
+    return snapshot.data_timeline.savepoints
 
 
 def free_time(snapshot: TableSnapshot, newest: str, suffix: str) -> str:

@@ -182,7 +182,7 @@ def describe(snapshot: TableSnapshot) -> TableDescription:
         size=tried("its files", lambda: _size(snapshot), None),
         commits=len(timeline.commits),
         last_commits=tuple(describe_instant(meta, each) for each in reversed(timeline.commits[-_LAST:])),
-        savepoints=tuple(each.requested for each in timeline.of(Action.SAVEPOINT)),
+        savepoints=timeline.savepoints,
         pending=tried("what is pending", lambda: tuple(pending_instants(snapshot)), ()),
         services=tried("what is due", lambda: _services(meta, snapshot.options), ()),
         problems=tuple(problems),

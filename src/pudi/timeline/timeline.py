@@ -206,6 +206,11 @@ class Timeline:
         """Requested and inflight instants of one action, oldest first."""
         return self.of(action, State.REQUESTED, State.INFLIGHT)
 
+    @property
+    def savepoints(self) -> tuple[str, ...]:
+        """Requested times of the commits that have a savepoint, oldest first."""
+        return tuple(each.requested for each in self.of(Action.SAVEPOINT))
+
     def is_pending(self, requested: str) -> bool:
         """Whether a write of that requested time is under way, or died."""
         return any(i.requested == requested for i in self.pending)
