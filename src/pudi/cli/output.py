@@ -18,8 +18,10 @@ from pudi.context.runtime import lazy_module
 if TYPE_CHECKING:
     from rich import progress as rich_progress
 
+    from pudi.client import result
     from pudi.context import progress
 else:
+    result = lazy_module("pudi.client.result")
     progress = lazy_module("pudi.context.progress")
     rich_progress = lazy_module("rich.progress")
 
@@ -52,15 +54,8 @@ def number(value: int | None) -> str:
 
 
 def size(value: int | None) -> str:
-    """A number of bytes for people."""
-    if value is None or value < 1000:
-        return "" if value is None else f"{value} B"
-    shown = float(value)
-    for unit in ("B", "kB", "MB", "GB"):
-        if shown < 1000:
-            return f"{shown:.1f} {unit}"
-        shown /= 1000
-    return f"{shown:,.1f} TB"
+    """A number of bytes for people; nothing where there is none."""
+    return "" if value is None else result.size_text(value)
 
 
 class Bars:

@@ -98,7 +98,7 @@ class CommitResult:
         if self.files_replaced:
             said.append(f"{self.files_replaced:,} file group{_plural(self.files_replaced)} replaced")
         if self.files_written or not self.files_deleted:
-            size = f" of {_size(self.bytes_written)}" if self.files_written else ""
+            size = f" of {size_text(self.bytes_written)}" if self.files_written else ""
             said.append(f"{self.files_written:,} file{_plural(self.files_written)}{size}")
         if self.files_deleted:
             said.append(f"{self.files_deleted:,} file{_plural(self.files_deleted)} deleted")
@@ -193,10 +193,10 @@ def _plural(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _size(count: float) -> str:
+def size_text(count: float) -> str:
     """Format a number of bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
-    return f"{count:.1f} TB"
+    return f"{count:,.1f} TB"
