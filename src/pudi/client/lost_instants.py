@@ -7,7 +7,7 @@ on what the lost one wrote: no instant builds on one that isn't completed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from posixpath import basename
 
@@ -16,14 +16,12 @@ from pudi.client.snapshot import TableSnapshot
 from pudi.config import TableConfig
 from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError
-from pudi.filegroup import BaseFile, LogFile, bases_under, open_base_file
+from pudi.filegroup import BaseFile, LogFile, bases_under, compaction_plan, open_base_file
 from pudi.format import (
     Action,
     BaseFileName,
     LogFileName,
-    State,
     WriteStat,
-    decode_compaction_plan,
     is_instant_time,
     parse_data_file,
 )
@@ -237,15 +235,12 @@ def _of_log(meta: MetaClient, stat: WriteStat) -> Iterator[tuple[str, str, bool]
 
 
 def _of_plan(meta: MetaClient, instant: Instant) -> Iterator[tuple[str, str, bool]]:
-    requested = Instant(instant.requested, Action.COMPACTION, State.REQUESTED, layout=instant.layout)
     try:
-        content = meta.store.read(requested)
+        plan = compaction_plan(meta.store, replace(instant, action=Action.COMPACTION))
     except NotFoundError:
         return
-    plan = decode_compaction_plan(content, path=meta.store.path(requested))
-    own_names = (
-        meta.store.rules.logs_name_their_commit and int(meta.config.raw.get(TableConfig.first_version.key) or 0) >= 8
-    )
+    first_version = int(meta.config.raw.get(TableConfig.first_version.key) or 0)
+    own_names = meta.store.rules.logs_name_their_commit and first_version >= 8
     for operation in plan.operations:
         for name in operation.log_files:
             parsed = parse_data_file(name)
