@@ -131,7 +131,7 @@ def _place_and_commit(write: WriteAttempt, records: Any, claim: Claim | None) ->
             write.unchanged.check(planned(placed.plan, scope, placed.reads), write.timeline)
         if not placed.plan.tasks and not placed.replaces_some:
             if placed.stands is not None:
-                placed.stands.check(meta.store.load())
+                placed.stands.check(write.meta.store.load())
             return None
     strategy = UpdateStrategy.of(write.snapshot, key_scope(placed.index, write.operation))
     strategy.refuse(write.timeline, placed.known_groups)
