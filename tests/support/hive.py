@@ -17,8 +17,13 @@ LOCK_SECONDS = 6
 
 
 @contextmanager
-def serve_hive(folder: Path) -> Iterator[str]:
-    """Run a metastore until the block ends; its URI."""
+def serve_hive(folder: Path, processes: list[subprocess.Popen[bytes]] | None = None) -> Iterator[str]:
+    """Run a metastore until the block ends; its URI.
+
+    Args:
+        folder: has its database; a later metastore goes on with it.
+        processes: takes the server's process, so that a test can kill it.
+    """
     port = free_port()
     settings = {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'db'};create=true",
@@ -42,6 +47,8 @@ def serve_hive(folder: Path) -> Iterator[str]:
     java += [f"--add-opens={each}=ALL-UNNAMED" for each in OPENS]
     java += ["-cp", f"{folder}:{JARS}/*", str(SOURCE), "-p", str(port)]
     with log.open("wb") as out, subprocess.Popen(java, stdout=out, stderr=out, cwd=folder) as process:
+        if processes is not None:
+            processes.append(process)
         try:
             wait_for(port, process, log)
             yield f"thrift://127.0.0.1:{port}"
