@@ -63,6 +63,10 @@ class WrappedReader:
         """Number of rows in a group."""
         return self.stored.group_rows(group)
 
+    def corrupt(self, reason: object) -> CorruptError:
+        """The error for a file that can't be read."""
+        return self.stored.corrupt(reason)
+
 
 class VirtualKeyReader(WrappedReader):
     """A base file without meta fields, read as if it had them.
@@ -127,10 +131,6 @@ class VirtualKeyReader(WrappedReader):
         made = [self._meta(name, rows) if name in META_FIELDS else rows[name] for name in names]
         schema = pa.schema([pa.field(n, pa.string()) if n in META_FIELDS else rows.schema.field(n) for n in names])
         return pa.Table.from_arrays(made, schema=schema)
-
-    def corrupt(self, reason: object) -> CorruptError:
-        """The error for a file that can't be read."""
-        return self.stored.corrupt(reason)
 
     def _meta(self, name: str, rows: pa.Table) -> pa.Array | pa.ChunkedArray:
         count = rows.num_rows
@@ -272,10 +272,6 @@ class PathColumnReader(WrappedReader):
         own = [name for name in names if name not in self._values]
         rows = self.stored.read(own or self.stored.schema.names[:1], groups)
         return with_values(rows, self._values, names)
-
-    def corrupt(self, reason: object) -> CorruptError:
-        """The error for a file that can't be read."""
-        return self.stored.corrupt(reason)
 
 
 def with_values(rows: pa.Table, values: Mapping[str, str | None], names: Sequence[str]) -> pa.Table:

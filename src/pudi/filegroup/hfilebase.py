@@ -25,6 +25,24 @@ HFILE_EXTENSION = "hfile"
 """Extension of HFile base files (HoodieFileFormat)."""
 
 
+def open_hfile(storage: Storage, base: BaseFile) -> HFileReader:
+    """Open an HFile base file for reading by ranges.
+
+    Args:
+        storage: the table's files.
+        base: the file; of size 0 it's asked for its size.
+
+    Raises:
+        NotFoundError: the file is gone.
+        CorruptError: it isn't an HFile.
+    """
+
+    def ranged(offset: int, length: int) -> bytes:
+        return bytes(storage.read_ranges(base.path, [(offset, length)])[0])
+
+    return HFileReader.open(ranged, base.size or storage.head(base.path).size, path=base.path)
+
+
 class HFileBaseReader:
     """One HFile base file opened for reading, as `BaseFileReader` is for Parquet; it's one group.
 
@@ -40,11 +58,7 @@ class HFileBaseReader:
     def __init__(self, storage: Storage, base: BaseFile) -> None:
         self._storage = storage
         self._base = base
-
-        def ranged(offset: int, length: int) -> bytes:
-            return bytes(storage.read_ranges(base.path, [(offset, length)])[0])
-
-        self._file = HFileReader.open(ranged, base.size or storage.head(base.path).size, path=base.path)
+        self._file = open_hfile(storage, base)
         self._avro = self._file.avro_schema
 
     @property

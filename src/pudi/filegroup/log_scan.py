@@ -13,11 +13,8 @@ from pudi.errors import CorruptError, NotSupportedError
 from pudi.filegroup.committed_logs import CommittedLogs, DecodedLog, check_alone, checked_blocks, decoded
 from pudi.filegroup.formats import values_of
 from pudi.filegroup.slices import LogFile
-from pudi.format.log_block import BlockKind, Header, LogBlock, StoredLog
+from pudi.format.log_block import ROLLBACK_COMMAND, BlockKind, Header, LogBlock, StoredLog
 from pudi.storage import executor_of, is_near, read_tail
-
-_ROLLBACK = "0"
-"""COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
 
 _SMALL, _TAIL = 64 << 10, 8 << 20
 """Minimum and maximum of bytes to fetch from a file of unknown size: small files arrive in one request."""
@@ -217,7 +214,7 @@ def visible_blocks(blocks: Iterable[LogBlock], scope: LogScope) -> list[LogBlock
 
 def _rolled_back(block: LogBlock) -> str:
     target = block.headers.get(Header.TARGET_INSTANT_TIME)
-    if block.headers.get(Header.COMMAND_BLOCK_TYPE) != _ROLLBACK or target is None:
+    if block.headers.get(Header.COMMAND_BLOCK_TYPE) != ROLLBACK_COMMAND or target is None:
         raise NotSupportedError(
             f"a log file has a command of type {block.headers.get(Header.COMMAND_BLOCK_TYPE)!r}: this release of pudi "
             "knows rollbacks",

@@ -102,6 +102,10 @@ _LEAST = 4 + 4 + 4 + 8 + 4 + 8
 """Bytes of a block without headers and content, after the field of its length."""
 
 
+ROLLBACK_COMMAND = "0"
+"""COMMAND_BLOCK_TYPE of the only command there is (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
+
+
 class BlockKind(IntEnum):
     """Kind of a log block (HoodieLogBlock.HoodieLogBlockType)."""
 

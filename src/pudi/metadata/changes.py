@@ -17,7 +17,14 @@ from pudi.format import BloomFilter, CommitMetadata, WriteStat
 from pudi.format.avro_encode import encode_records
 from pudi.metadata.keys import bloom_keys
 from pudi.metadata.plain_records import file_list_record
-from pudi.metadata.record_schema import ALL_PARTITIONS, RECORD_AVRO, RECORD_SCHEMA, RecordType, partition_identifier
+from pudi.metadata.record_schema import (
+    ALL_PARTITIONS,
+    RECORD_AVRO,
+    RECORD_SCHEMA,
+    RecordType,
+    all_columns,
+    partition_identifier,
+)
 from pudi.schema import META_FIELDS
 from pudi.schema.arrays import one_array
 
@@ -148,5 +155,4 @@ def _bloom_changes(files: Sequence[tuple[str, str]], infos: Sequence[Mapping[str
         "type": pa.array(np.full(len(files), RecordType.BLOOM_FILTER, dtype=np.int32)),
         "BloomFilterMetadata": pa.array(infos, RECORD_SCHEMA.field("BloomFilterMetadata").type),
     }
-    rows = [columns[f.name] if f.name in columns else pa.nulls(len(files), f.type) for f in RECORD_SCHEMA]
-    return encode_changes(pa.Table.from_arrays(rows, schema=RECORD_SCHEMA))
+    return encode_changes(all_columns(pa.table(columns)))

@@ -28,7 +28,8 @@ import pyarrow.types as pt
 from pudi.config import MetadataOptions
 from pudi.context import Storage
 from pudi.errors import CorruptError, NotSupportedError, naming
-from pudi.filegroup import BaseFile, FileSlice, LogScope, read_log_blocks
+from pudi.filegroup import FileSlice, LogScope, read_log_blocks
+from pudi.filegroup.hfilebase import open_hfile
 from pudi.format.avro_encode import encode_records
 from pudi.format.avro_file import RecordSchema, encode_avro
 from pudi.format.avro_rows import read_records
@@ -374,7 +375,7 @@ def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: p
     gone: list[pa.Table] = []
     order = 0
     if file_slice.base is not None:
-        found.append(_located(open_base(storage, file_slice.base), keys, file_slice.base.path, order))
+        found.append(_located(open_hfile(storage, file_slice.base), keys, file_slice.base.path, order))
     for block in read_log_blocks(storage, file_slice.logs, scope):
         order += 1
         if block.kind is BlockKind.DELETE:
@@ -391,13 +392,6 @@ def read_shard(storage: Storage, file_slice: FileSlice, scope: LogScope, keys: p
 
 
 _ORDER = "order"
-
-
-def open_base(storage: Storage, base: BaseFile) -> HFileReader:
-    """Open a base file of the metadata table for reading by ranges."""
-    return HFileReader.open(
-        lambda offset, length: bytes(storage.read_ranges(base.path, [(offset, length)])[0]), base.size, path=base.path
-    )
 
 
 def _located(reader: HFileReader, keys: pa.Array | None, path: str, order: int) -> pa.Table:

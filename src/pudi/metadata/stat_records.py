@@ -18,7 +18,7 @@ from pudi.format.avro_encode import decimal_cells, sized_decimals
 from pudi.format.avro_values import Records, decimals
 from pudi.metadata.file_stats import FILE_STATS
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
-from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
+from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType, all_columns
 from pudi.metadata.value_types import V1_DECIMAL, ValueType, arrow_type
 from pudi.schema.arrays import content_of, joined_arrays, mask_of, one_array
 
@@ -305,9 +305,7 @@ def _records(keys: pa.Array, kinds: np.ndarray, stats: pa.Table, version: int) -
     }
     stored = pa.StructArray.from_arrays([members[field.name] for field in _STRUCT], fields=list(_STRUCT))
     columns = {"key": keys, "type": pa.array(kinds), "ColumnStatsMetadata": stored}
-    return pa.Table.from_arrays(
-        [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in RECORD_SCHEMA], schema=RECORD_SCHEMA
-    )
+    return all_columns(pa.table(columns))
 
 
 def _value_types(stats: pa.Table) -> pa.Array:

@@ -31,8 +31,8 @@ from pudi.filegroup import (
     ViewOptions,
     read_log_blocks,
 )
+from pudi.filegroup.hfilebase import open_hfile
 from pudi.format import INIT_INSTANT, METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
-from pudi.format.hfile_read import HFileReader
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.metadata.decode import ALL, SMALL, ReadRequest, decode_entries, decoded_base, decoded_blocks, empty
@@ -472,9 +472,7 @@ class MetadataTable:
         path = base.path
         if base.size <= SMALL:
             return wanted.rows(decoded_base(self._content(base), columns, path=path))
-        file = HFileReader.open(
-            lambda offset, length: self.storage.read_ranges(path, [(offset, length)])[0], base.size, path=path
-        )
+        file = open_hfile(self.storage, base)
         entries = wanted.entries(file)
         if not entries.num_rows:
             return empty(columns)

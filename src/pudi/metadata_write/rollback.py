@@ -45,7 +45,7 @@ from pudi.format import (
     instant_token,
     parse_log_file,
 )
-from pudi.format.log_block import BlockKind, Header, encode_block
+from pudi.format.log_block import ROLLBACK_COMMAND, BlockKind, Header, encode_block
 from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS, FILES
 from pudi.metadata_write.client import open_metadata
 from pudi.storage import delete_for_good
@@ -55,9 +55,6 @@ _OF_FILES = frozenset({FILES, COLUMN_STATS, BLOOM_FILTERS})
 """Partitions with one entry for each file, which no other file changes."""
 _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK})
 """Actions of the table whose deltacommits say only which files are gone."""
-
-_ROLLBACK = "0"
-"""COMMAND_BLOCK_TYPE of a rollback (HoodieCommandBlockTypeEnum.ROLLBACK_BLOCK)."""
 
 
 def block_requests(storage: Storage, paths: Iterable[str]) -> list[RollbackRequest]:
@@ -110,7 +107,7 @@ def roll_back_blocks(
     headers = {
         Header.INSTANT_TIME: rollback_instant,
         Header.TARGET_INSTANT_TIME: target,
-        Header.COMMAND_BLOCK_TYPE: _ROLLBACK,
+        Header.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,
     }
     content = encode_block(BlockKind.COMMAND, headers, b"")
     written: dict[str, dict[str, int]] = {}
