@@ -18,6 +18,7 @@ from pudi.context import FileInfo
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import BaseFile, LogFile, bases_under, compaction_plan, open_base_file
 from pudi.format import (
+    WRITE_ACTIONS,
     Action,
     BaseFileName,
     LogFileName,
@@ -26,7 +27,7 @@ from pudi.format import (
     parse_data_file,
 )
 from pudi.schema import COMMIT_TIME
-from pudi.timeline import NO_COMMIT, WRITE_ACTIONS, Instant
+from pudi.timeline import NO_COMMIT, Instant
 
 _BOOTSTRAP = "0000000000000"
 """Prefix of instants that stand for no moment."""

@@ -20,7 +20,7 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
-from pudi.format import RollbackPartitionMetadata, parse_log_file
+from pudi.format import WRITE_ACTIONS, RollbackPartitionMetadata, parse_log_file
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes import registry
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, WrittenEntries
@@ -29,7 +29,7 @@ from pudi.metadata_write.client import open_metadata
 from pudi.metadata_write.commit import LockedMetadata, commit_changes
 from pudi.metadata_write.index_logs import IndexesChangedError, IndexLogs, StagedKeyChanges, write_index_logs
 from pudi.metadata_write.rollback import discard_deltacommit, roll_back
-from pudi.timeline import WRITE_ACTIONS, Instant, Timeline
+from pudi.timeline import Instant, Timeline
 
 _ATTEMPTS = 3
 """Attempts at a commit while other processes make indexes."""

@@ -14,13 +14,13 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import last_touched_ms, liveness_of
 from pudi.commit.revert_index_build import is_dead_building, revert_index_build
-from pudi.commit.rollback import WRITES, resume, roll_back, without_hidden
+from pudi.commit.rollback import resume, roll_back, without_hidden
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo
 from pudi.errors import BlockedError, NotSupportedError
 from pudi.filegroup import Markers
-from pudi.format import HEARTBEAT_DIR, Action, State, plan_run_path
+from pudi.format import HEARTBEAT_DIR, WRITE_ACTIONS, Action, State, plan_run_path
 from pudi.metadata_write.rollback import block_requests, roll_back_blocks
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant
@@ -107,7 +107,7 @@ def dead_writes(snapshot: TableSnapshot) -> list[Instant]:
         ConflictError: as `repair_dead_writes`.
     """
     pending = snapshot.timeline.pending
-    writes = [each for each in pending if each.action in WRITES and _is_dead(snapshot, each)]
+    writes = [each for each in pending if each.action in WRITE_ACTIONS and _is_dead(snapshot, each)]
     writes += [each for each in pending if _is_dead_savepoint(snapshot, each)]
     return [*(each for each in pending if each.action is Action.ROLLBACK), *writes]
 
@@ -187,7 +187,7 @@ def _repair(snapshot: TableSnapshot, instant: Instant) -> bool:
     if instant.action is Action.ROLLBACK:
         resume(meta, instant)
         return True
-    if instant.action in WRITES:
+    if instant.action in WRITE_ACTIONS:
         if not _is_dead(snapshot, instant):
             return False
         roll_back(meta, instant)

@@ -20,6 +20,7 @@ from pudi.errors import CorruptError, PudiError
 from pudi.filegroup import Markers, unmarked_files, unmarked_logs
 from pudi.format import (
     HOODIE_DIR,
+    WRITE_ACTIONS,
     Action,
     InstantInfo,
     LogFileName,
@@ -45,9 +46,6 @@ _OTHERS = frozenset({Action.SAVEPOINT, Action.ROLLBACK, Action.RESTORE})
 """Actions that may bear the requested time of a commit, and aren't rolled back."""
 RING_CHANGES = frozenset({Action.REPLACECOMMIT, Action.CLUSTERING})
 """Actions that may write hash rings, which go with them."""
-
-WRITES = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-"""Actions whose pending instants are failed writes if their writer is dead."""
 
 
 def plan_of_pending(meta: MetaClient, target: Instant) -> RollbackPlan:
@@ -182,7 +180,7 @@ def target_of(meta: MetaClient, rollback: Instant, plan: RollbackPlan) -> Instan
 
 
 def _may_be_rolled_back(action: str) -> bool:
-    return any(action == each.value for each in Action if each.is_planned or each in WRITES)
+    return any(action == each.value for each in Action if each.is_planned or each in WRITE_ACTIONS)
 
 
 def planned_files(meta: MetaClient, target: InstantInfo, request: RollbackRequest) -> list[str]:

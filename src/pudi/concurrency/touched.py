@@ -13,9 +13,8 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from pudi.errors import ChangedSinceError
-from pudi.format import Action, CommitMetadata, FileGroupId, bucket_of_file_id
+from pudi.format import WRITE_ACTIONS, Action, CommitMetadata, FileGroupId, bucket_of_file_id
 from pudi.timeline import Instant, Timeline, TimelineStore
-from pudi.timeline.instant import WRITE_ACTIONS
 
 Reads: TypeAlias = Callable[[Collection[str]], Collection[str]]
 """Selects of given partitions those that a write read, or would have read if they existed."""

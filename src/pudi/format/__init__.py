@@ -91,6 +91,7 @@ from pudi.format.layout import (
 from pudi.format.names import (
     CDC_SUFFIX,
     INIT_INSTANT,
+    WRITE_ACTIONS,
     Action,
     BaseFileName,
     FileGroupId,
@@ -179,6 +180,7 @@ __all__ = [
     "TEMP_DIR",
     "TIMELINE_DIR",
     "TIMELINE_FOLDER",
+    "WRITE_ACTIONS",
     "Action",
     "ArchivedEntry",
     "BaseFileName",

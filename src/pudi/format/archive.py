@@ -47,7 +47,7 @@ from pudi.format.instants import (
 )
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks, encode_block
 from pudi.format.log_data import CONTENT_VERSION, block_schema, record_spans
-from pudi.format.names import Action, State, is_instant_time
+from pudi.format.names import WRITE_ACTIONS, Action, State, is_instant_time
 from pudi.format.parquet import AVRO_SCHEMA, WRITER_MODEL, parquet_writer
 
 if TYPE_CHECKING:
@@ -309,7 +309,6 @@ def encode_history_table(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-_COMMITS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 _FIELD_SCHEMAS = {
     "hoodieCleanMetadata": CLEAN_METADATA,
     "hoodieCleanerPlan": CLEANER_PLAN,
@@ -401,6 +400,6 @@ def history_entry(row: Mapping[str, Any], action: Action) -> dict[str, Any]:
 def _decoded(action: Action, content: bytes) -> dict[str, Any]:
     if not content:
         return {}
-    if action not in _COMMITS:
+    if action not in WRITE_ACTIONS:
         return decode_avro(content)
     return decode_avro(encode_commit_metadata(decode_commit_metadata(content)))

@@ -124,6 +124,9 @@ _COMPLETES_AS = {
     Action.CLUSTERING: Action.REPLACECOMMIT,
 }
 
+WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
+"""Actions that make data files visible when completed."""
+
 
 class State(IntEnum):
     """State of an instant, in the order of progress."""

@@ -4,7 +4,6 @@ from pudi.timeline.archive import open_archive
 from pudi.timeline.archiving import archive
 from pudi.timeline.instant import (
     NO_COMMIT,
-    WRITE_ACTIONS,
     Instant,
     InstantTimes,
     day_before,
@@ -17,7 +16,6 @@ from pudi.timeline.timeline import Timeline
 
 __all__ = [
     "NO_COMMIT",
-    "WRITE_ACTIONS",
     "Instant",
     "InstantTimes",
     "Timeline",

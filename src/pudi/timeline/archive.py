@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from posixpath import basename
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from pudi.format import (
     ArchivedEntry,
     CommitMetadata,
     Layout,
+    LogFileName,
     MaxBytes,
     State,
     decode_archive_log,
@@ -39,9 +40,9 @@ from pudi.format.parquet import open_parquet
 from pudi.storage import open_input
 from pudi.timeline.instant import Instant
 
-_TIMES = ["instantTime", "completionTime", "action"]
+TIMES: Final = ["instantTime", "completionTime", "action"]
 _CONTENTS = frozenset({"metadata", "plan"})
-_ACTIONS = {action.value: action for action in Action}
+ACTIONS: Final = {action.value: action for action in Action}
 
 
 class Archive(Protocol):
@@ -62,12 +63,12 @@ def open_archive(storage: Storage, folder: str, layout: Layout) -> Archive:
     return LogArchive(storage, folder) if layout == 1 else HistoryArchive(storage, folder)
 
 
-def archive_logs(storage: Storage, folder: str) -> Iterator[FileInfo]:
-    """Yield the files of an archive of layout 1 that are in a folder."""
+def archive_logs(storage: Storage, folder: str) -> Iterator[tuple[LogFileName, FileInfo]]:
+    """Yield the files of an archive of layout 1 that are in a folder, with their names."""
     for info in storage.list_dir(folder)[0]:
         name = parse_log_file(basename(info.path))
         if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
-            yield info
+            yield name, info
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class LogArchive:
 
     def _paths(self) -> dict[str, int]:
         """The archive's files, with their sizes."""
-        return {info.path: info.size for folder in self.folders for info in archive_logs(self.storage, folder)}
+        return {info.path: info.size for folder in self.folders for _, info in archive_logs(self.storage, folder)}
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -225,10 +226,10 @@ class HistoryArchive:
             CorruptError: the manifest or a file is damaged.
         """
         for name in self._manifest():
-            for row in self._read(name, [*_TIMES, "metadata", "plan"]).to_pylist():
-                if row["action"] in _ACTIONS and row["instantTime"] and is_instant_time(row["instantTime"]):
+            for row in self._read(name, [*TIMES, "metadata", "plan"]).to_pylist():
+                if row["action"] in ACTIONS and row["instantTime"] and is_instant_time(row["instantTime"]):
                     done = completion_time(row["completionTime"], row["instantTime"])
-                    yield {**row, "completionTime": done}, _ACTIONS[row["action"]]
+                    yield {**row, "completionTime": done}, ACTIONS[row["action"]]
 
     def _manifest(self) -> list[str]:
         """Names of the live files; others in the folder are leftovers of merging."""
@@ -236,17 +237,17 @@ class HistoryArchive:
 
     def _read_times(self, name: str) -> tuple[Instant, ...]:
         if name not in self._times:
-            rows = self._read(name, _TIMES).to_pydict()
+            rows = self._read(name, TIMES).to_pydict()
             self._times[name] = tuple(
                 Instant(
                     requested,
-                    _ACTIONS[action].comparable,
+                    ACTIONS[action].comparable,
                     State.COMPLETED,
                     completion_time(done, requested),
                     archived=True,
                 )
-                for requested, done, action in zip(*(rows[column] for column in _TIMES), strict=True)
-                if requested and is_instant_time(requested) and action in _ACTIONS
+                for requested, done, action in zip(*(rows[column] for column in TIMES), strict=True)
+                if requested and is_instant_time(requested) and action in ACTIONS
             )
         return self._times[name]
 
@@ -263,23 +264,36 @@ class HistoryArchive:
             rows = self._read(name, ["instantTime", "action", "metadata"]).to_pydict()
             self._contents.clear()
             self._contents[name] = {
-                (requested, _ACTIONS[action].comparable): content or b""
+                (requested, ACTIONS[action].comparable): content or b""
                 for requested, action, content in zip(*rows.values(), strict=True)
-                if requested and action in _ACTIONS
+                if requested and action in ACTIONS
             }
             if key in self._contents[name]:
                 return f"{self.folder}/{name}", self._contents[name][key]
         raise _gone(self.storage, self.folder, instant)
 
     def _read(self, name: str, columns: list[str]) -> pa.Table:
-        path = f"{self.folder}/{name}"
         kinds = {column: pa.binary() if column in _CONTENTS else pa.string() for column in columns}
-        try:
-            with open_input(self.storage, path) as source:
-                table = open_parquet(source).read(columns)
-            return table.select(columns).cast(pa.schema(kinds.items()))
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-            raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+        return read_history(self.storage, f"{self.folder}/{name}", pa.schema(kinds.items()))
+
+
+def read_history(storage: Storage, path: str, columns: pa.Schema | None = None) -> pa.Table:
+    """Read a file of an archive of layout 2.
+
+    Args:
+        storage: the table's files.
+        path: the file.
+        columns: the columns to read, in their types; None for all as they are stored.
+
+    Raises:
+        CorruptError: it's damaged.
+    """
+    try:
+        with open_input(storage, path) as source:
+            table = open_parquet(source).read(None if columns is None else columns.names)
+        return table if columns is None else table.select(columns.names).cast(columns)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
 
 
 def read_manifest(storage: Storage, folder: str, version: int | None = None) -> tuple[int, dict[str, int]]:

@@ -9,7 +9,7 @@ Source: TimelineArchiverV1, TimelineArchiverV2, LSMTimelineWriter.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from posixpath import basename
 from typing import Any, TypeAlias
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pudi.config import ArchiveOptions
 from pudi.context import FileInfo, Storage
-from pudi.errors import ConflictError, CorruptError, TableExistsError
+from pudi.errors import ConflictError, TableExistsError
 from pudi.format import (
     ARCHIVE_FILE_ID,
     HISTORY_VERSION,
@@ -40,11 +40,9 @@ from pudi.format import (
     manifest_version,
     millis_to_instant,
     parse_instant_file,
-    parse_log_file,
 )
-from pudi.format.parquet import open_parquet
-from pudi.storage import delete_for_good, open_input
-from pudi.timeline.archive import read_manifest
+from pudi.storage import delete_for_good
+from pudi.timeline.archive import archive_logs, read_history, read_manifest
 from pudi.timeline.instant import Instant
 from pudi.timeline.store import TimelineStore
 
@@ -82,11 +80,17 @@ def archive(store: TimelineStore, instants: Sequence[Instant], options: ArchiveO
 
 def _files(store: TimelineStore) -> Files:
     found: Files = {}
+    for file, info in instant_files(store):
+        found.setdefault((file.requested, file.action.comparable), []).append((file, info))
+    return {key: sorted(each, key=lambda pair: pair[0].state) for key, each in found.items()}
+
+
+def instant_files(store: TimelineStore) -> Iterator[tuple[InstantFile, FileInfo]]:
+    """Yield the files of the active timeline, in no order."""
     for info in store.storage.list_dir(store.folder)[0]:
         file = parse_instant_file(basename(info.path), store.layout)
         if file is not None:
-            found.setdefault((file.requested, file.action.comparable), []).append((file, info))
-    return {key: sorted(each, key=lambda pair: pair[0].state) for key, each in found.items()}
+            yield file, info
 
 
 def _to_log(store: TimelineStore, chosen: Iterable[list[tuple[InstantFile, FileInfo]]]) -> None:
@@ -134,14 +138,10 @@ def _content(storage: Storage, file: InstantFile, info: FileInfo) -> Mapping[str
 
 def _newest_log(store: TimelineStore) -> tuple[int, set[tuple[str, Action]]]:
     """Return the number and the entries of the newest archive file; a run that died wrote to that file."""
-    found = []
-    for info in store.storage.list_dir(store.history)[0]:
-        name = parse_log_file(basename(info.path))
-        if name is not None and name.file_id == ARCHIVE_FILE_ID and name.extension == "archive":
-            found.append((name.version, info.path))
-    if not found:
+    numbers = {name.version: info.path for name, info in archive_logs(store.storage, store.history)}
+    if not numbers:
         return 0, set()
-    number, path = max(found)
+    number, path = max(numbers.items())
     entries = decode_archive_log(store.storage.read(path, MaxBytes.ARCHIVE_LOG), path=path)
     return number, {(e.requested, e.action) for e in entries if e.state is State.COMPLETED}
 
@@ -241,12 +241,7 @@ class HistoryWriter:
         return chosen if len(chosen) > 1 else []
 
     def _read(self, name: str) -> pa.Table:
-        path = f"{self.folder}/{name}"
-        try:
-            with open_input(self.storage, path) as source:
-                return open_parquet(source).read()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise CorruptError(f"a file of the archived timeline can't be read: {error}", path=path) from error
+        return read_history(self.storage, f"{self.folder}/{name}")
 
     def _clean(self, kept: int) -> None:
         infos = [info.path for info in self.storage.list_dir(self.folder)[0]]

@@ -13,6 +13,7 @@ from pudi.errors import BlockedError, ConflictError, CorruptError, NotFoundError
 from pudi.format import (
     PROPERTIES,
     PROPERTIES_BACKUP,
+    WRITE_ACTIONS,
     Action,
     Layout,
     MaxBytes,
@@ -21,7 +22,7 @@ from pudi.format import (
     decode_table_properties,
 )
 from pudi.storage import has_own_clock
-from pudi.timeline.instant import WRITE_ACTIONS, Instant
+from pudi.timeline.instant import Instant
 from pudi.timeline.timeline import Timeline
 
 

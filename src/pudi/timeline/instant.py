@@ -17,13 +17,19 @@ from pudi.config.lock_settings import WAIT_TO_ADJUST_SKEW
 from pudi.config.option import checked_name
 from pudi.context import Clock
 from pudi.errors import InvalidArgumentError, NotSupportedError, UnavailableError, cause_text
-from pudi.format import Action, InstantFile, Layout, State, TimelineZone, instant_to_millis, millis_to_instant
+from pudi.format import (
+    WRITE_ACTIONS,
+    Action,
+    InstantFile,
+    Layout,
+    State,
+    TimelineZone,
+    instant_to_millis,
+    millis_to_instant,
+)
 
 NO_COMMIT = "null"
 """Value of a write stat's `prev_commit` for a new file group (HoodieWriteStat.NULL_COMMIT)."""
-
-WRITE_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
-"""Actions that make data files visible when completed."""
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:\d{2})?)?")

@@ -15,6 +15,7 @@ from pudi.config import ArchiveOptions
 from pudi.context import FileInfo
 from pudi.errors import CorruptError
 from pudi.format import (
+    WRITE_ACTIONS,
     Action,
     InstantFile,
     Layout,
@@ -37,8 +38,7 @@ from pudi.format.archive import history_entry, history_row
 from pudi.format.layout import ARCHIVE_FILE_ID, HISTORY_VERSION, MERGE_ARCHIVE_PLAN, MOVED, SCHEMA_DIR
 from pudi.storage import stamp
 from pudi.timeline.archive import HistoryArchive, LogArchive
-from pudi.timeline.archiving import HistoryWriter, archive_log_name
-from pudi.timeline.instant import WRITE_ACTIONS
+from pudi.timeline.archiving import HistoryWriter, archive_log_name, instant_files
 from pudi.timeline.store import TimelineStore
 
 _BATCH = 100
@@ -70,7 +70,7 @@ def convert(source: TimelineStore, target: TimelineStore, options: ArchiveOption
     """
     discard(target)
     unmark(target)
-    files = list(_instant_files(source))
+    files = list(instant_files(source))
     for file, info in _with_completions(files, source) if source.layout == 1 else files:
         _convert_file(source, target, file, info)
     _convert_schemas(source, target)
@@ -83,7 +83,7 @@ def convert(source: TimelineStore, target: TimelineStore, options: ArchiveOption
 
 def discard(store: TimelineStore) -> None:
     """Delete the instants of a timeline and its archive; other files of its folders stay."""
-    store.storage.delete([info.path for _, info in _instant_files(store)])
+    store.storage.delete([info.path for _, info in instant_files(store)])
     folders = LogArchive(store.storage, store.history).folders if store.layout == 1 else (store.history,)
     infos = (info for folder in folders for info in store.storage.list_dir(folder)[0])
     store.storage.delete([info.path for info in infos if _is_archived(info)])
@@ -104,13 +104,6 @@ def _is_archived(info: FileInfo) -> bool:
     log = parse_log_file(name)
     own = name in {HISTORY_VERSION, MERGE_ARCHIVE_PLAN} or (log is not None and log.file_id == ARCHIVE_FILE_ID)
     return own or history_range(name) is not None or manifest_version(name) is not None
-
-
-def _instant_files(store: TimelineStore) -> Iterator[tuple[InstantFile, FileInfo]]:
-    for info in store.storage.list_dir(store.folder)[0]:
-        file = parse_instant_file(basename(info.path), store.layout)
-        if file is not None:
-            yield file, info
 
 
 def _with_completions(

@@ -25,15 +25,13 @@ from pudi.format import (
 )
 from pudi.format.parquet import PARQUET_ERRORS, open_parquet
 from pudi.storage import open_input
-from pudi.timeline.archive import LogArchive, completion_time, read_manifest
+from pudi.timeline.archive import ACTIONS, TIMES, LogArchive, completion_time, read_manifest
 from pudi.timeline.instant import Instant
 from pudi.timeline.store import TimelineStore
 
 _ATTEMPTS = 3
 _ROWS = 32
 """Number of instants of a file that are in memory together."""
-_TIMES = ["instantTime", "completionTime", "action"]
-_ACTIONS = {action.value: action for action in Action}
 
 Key = tuple[str, Action]
 """Requested time and comparable action of an instant."""
@@ -120,14 +118,14 @@ def _of_file(storage: Storage, path: str, found: _Newest[Any]) -> Iterator[tuple
     try:
         with open_input(storage, path) as source:
             file = open_parquet(source, pre_buffer=False)
-            times = file.read(_TIMES).to_pydict()
-            own = {(t, _ACTIONS[a].comparable) for t, a in zip(times["instantTime"], times["action"], strict=True)
-                   if t and is_instant_time(t) and a in _ACTIONS}  # fmt: skip
+            times = file.read(TIMES).to_pydict()
+            own = {(t, ACTIONS[a].comparable) for t, a in zip(times["instantTime"], times["action"], strict=True)
+                   if t and is_instant_time(t) and a in ACTIONS}  # fmt: skip
             wanted = {key for key in found.among(own) if found.wants(key)}
-            for batch in file.iter_batches(_ROWS, columns=[*_TIMES, "metadata"]) if wanted else ():
-                rows = [batch.column(name).to_pylist() for name in (*_TIMES, "metadata")]
+            for batch in file.iter_batches(_ROWS, columns=[*TIMES, "metadata"]) if wanted else ():
+                rows = [batch.column(name).to_pylist() for name in (*TIMES, "metadata")]
                 for requested, done, action, content in zip(*rows, strict=True):
-                    kind = _ACTIONS[action].comparable if action in _ACTIONS else None
+                    kind = ACTIONS[action].comparable if action in ACTIONS else None
                     if kind is None or (requested, kind) not in wanted:
                         continue
                     wanted.discard((requested, kind))

@@ -21,6 +21,7 @@ from pudi.errors import (
     UnavailableError,
 )
 from pudi.format import (
+    WRITE_ACTIONS,
     Action,
     BaseFileName,
     CommitMetadata,
@@ -39,7 +40,7 @@ from pudi.format.layout import TimelineRules, rules_of
 from pudi.storage import delete_for_good
 from pudi.timeline.archive import Archive, archive_logs, open_archive
 from pudi.timeline.guards import ClockCheck, note_own, refuse_moved, refuse_moving, refuse_strangers, refuse_taken
-from pudi.timeline.instant import WRITE_ACTIONS, Instant, InstantTimes
+from pudi.timeline.instant import Instant, InstantTimes
 from pudi.timeline.timeline import ListedTimeline, Timeline
 
 _Plan = TypeVar("_Plan")

@@ -25,12 +25,11 @@ from pudi.config.option import Value, names_in
 from pudi.config.table_options import OLD_VERSIONS
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import open_base_file
-from pudi.format import AUX_DIR, METADATA_DIR, Action, State
+from pudi.format import AUX_DIR, METADATA_DIR, WRITE_ACTIONS, Action, State
 from pudi.format.metadata_partitions import FILES
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import one_array, text_array
 from pudi.storage import delete_folder
-from pudi.timeline.instant import WRITE_ACTIONS
 from pudi.upgrade.version_properties import as_version_6, describe_changes
 
 _OLD_DEFAULT = "default"
