@@ -159,6 +159,11 @@ class FileSlice:
         """The file group."""
         return FileGroupId(self.partition, self.file_id)
 
+    @property
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        """The base file, if there is one, and the log files."""
+        return self.logs if self.base is None else (self.base, *self.logs)
+
     def with_stated(self, sizes: Mapping[str, int]) -> FileSlice:
         """Return the slice with stated sizes added to its files, by path; the base file must exist."""
         base = self.base
@@ -173,22 +178,22 @@ class FileSlice:
     @property
     def instant(self) -> str:
         """Requested time of the slice's base instant; without a base file, of the first log file's."""
-        return self.logs[0].instant if self.base is None else self.base.instant
+        return self.files[0].instant
 
     @property
     def newest(self) -> str:
         """The greatest instant in the names of its files."""
-        return max([log.instant for log in self.logs] + ([] if self.base is None else [self.base.instant]))
+        return max(file.instant for file in self.files)
 
     @property
     def size(self) -> int:
         """Bytes of all its files."""
-        return (0 if self.base is None else self.base.size) + sum(log.size for log in self.logs)
+        return sum(file.size for file in self.files)
 
     @property
     def path(self) -> str:
         """Path of its first file relative to the table's root."""
-        return self.logs[0].path if self.base is None else self.base.path
+        return self.files[0].path
 
     @property
     def base_file(self) -> BaseFile:

@@ -341,7 +341,7 @@ class IndexCheck:
 
     def portions(self) -> Iterator[tuple[BaseFile | LogFile, ...]]:
         """The files of the slices, in groups of several."""
-        files = (file for each in self.slices for file in (each.base, *each.logs) if file is not None)
+        files = (file for each in self.slices for file in each.files)
         return in_portions(files, lambda file: file.size, _FILE_BYTES, _MOST_FILES)
 
 

@@ -418,7 +418,7 @@ class MetadataTable:
         try:
             yield
         except Exception:
-            self._files.forget(each.path for each in (file_slice.base, *file_slice.logs) if each is not None)
+            self._files.forget(each.path for each in file_slice.files)
             raise
 
     def _checked_blocks(self, file_slice: FileSlice) -> list[LogBlock]:

@@ -248,11 +248,7 @@ def _by_file(plan: ReadPlan, source: IndexSource, asked: Mapping[str, Column]) -
 
 def files_of(slices: Sequence[FileSlice]) -> SliceFiles:
     """The files of slices."""
-    triples = [
-        (each.partition, file.name.name, number)
-        for number, each in enumerate(slices)
-        for file in (*(() if each.base is None else (each.base,)), *each.logs)
-    ]
+    triples = [(each.partition, file.name.name, number) for number, each in enumerate(slices) for file in each.files]
     partitions, names, numbers = zip(*triples, strict=True) if triples else ((), (), ())
     return SliceFiles(
         pa.array(partitions, pa.string()), pa.array(names, pa.string()), np.array(numbers, dtype=np.int64)

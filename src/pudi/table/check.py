@@ -143,7 +143,7 @@ def is_data_file(path: str) -> bool:
 
 def paths_of(file_slice: FileSlice) -> list[str]:
     """Paths of a slice's files."""
-    return [*([] if file_slice.base is None else [file_slice.base.path]), *(log.path for log in file_slice.logs)]
+    return [file.path for file in file_slice.files]
 
 
 SERVICES = "services"

@@ -206,11 +206,7 @@ class _Forgetting:
             return
         holding = {each.path for each in held}
         slices = self._snapshot.view().all_slices()
-        groups = {
-            each.group
-            for each in slices
-            if each.logs and any(file.path in holding for file in (each.base, *each.logs) if file is not None)
-        }
+        groups = {each.group for each in slices if each.logs and any(file.path in holding for file in each.files)}
         if groups:
             reason = f"the newest slices of {len(groups)} file groups hold some"
             self._step("compaction", TABLE, reason, lambda: run(CompactGroups(groups), self._target))

@@ -365,5 +365,4 @@ def _data_stats(written: CommitMetadata) -> list[WriteStat]:
 
 
 def _names(file_slice: FileSlice) -> list[str]:
-    base = [] if file_slice.base is None else [file_slice.base.name.name]
-    return base + [log.name.name for log in file_slice.logs]
+    return [file.name.name for file in file_slice.files]

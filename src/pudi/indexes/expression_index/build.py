@@ -14,7 +14,7 @@ import pyarrow as pa
 from pudi.client.changed_groups import key_reading
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
-from pudi.filegroup import BaseFile, FileSlice, LogFile
+from pudi.filegroup import FileSlice
 from pudi.format.metadata_partitions import BLOOM_FILTERS, COLUMN_STATS
 from pudi.indexes.column_stats.statistics import of_whole_partitions
 from pudi.indexes.expression_index.changes import (
@@ -83,9 +83,7 @@ class ExpressionIndexBuilder(IndexBuilder):
         spec = expression_spec(work.spec, schema)
         assert spec is not None, "by spec()"
         slices = work.slices()
-        files: list[BaseFile | LogFile] = []
-        for each in slices:
-            files += each.logs if each.base is None else (each.base, *each.logs)
+        files = [file for each in slices for file in each.files]
         kept = compute_values(work.run, key_reading(work.snapshot), spec, files)
         changes = self._changes(spec, kept, slices)
         if changes is None:
