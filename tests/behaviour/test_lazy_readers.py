@@ -20,6 +20,7 @@ from pudi.expr import split_conjuncts
 from pudi.plan import ReadPlan
 from pudi.scan import Scan
 from pudi.scan import scan as scan_module
+from pudi.task import SliceReader
 
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
@@ -259,14 +260,34 @@ class TestDataFusion:
         assert context.sql("SELECT id FROM pushed LIMIT 4").to_arrow_table().num_rows == 4
 
 
+def test_a_limit_of_duckdb_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="day")
+    made.bulk_insert(rows(range(COUNT)))
+    scan = made.scan(["id"])
+    assert len(scan.plan.slices) > 90
+    begun, read = [], SliceReader.read
+
+    def noted(self: SliceReader, file_slice: Any) -> Any:
+        begun.append(file_slice)
+        return read(self, file_slice)
+
+    monkeypatch.setattr(SliceReader, "read", noted)
+    with duckdb.connect() as connection:
+        assert len(scan.to_duckdb(connection, "trips").limit(3).fetchall()) == 3
+    assert len(begun) < 90
+
+
 class TestDatasets:
-    def test_what_datasets_can(self, table: pudi.Table) -> None:
+    def test_what_datasets_can(self, table: pudi.Table, plans: list[ReadPlan]) -> None:
         scan = table.scan(meta_fields=False)
         made, whole = scan.to_dataset(), scan.to_arrow()
         assert isinstance(made, pads.Dataset)
         assert made.schema == whole.schema
         assert made.count_rows() == whole.num_rows
         assert made.head(3).num_rows == 3
+        assert plans[-1].limit == 3
+        assert made.head(3, columns=["id"], filter=pads.field("id") > 10).num_rows == 3
+        assert plans[-1].limit is None
         filter = (pads.field("id") > 10) & (pc.utf8_upper(pads.field("city")) == "OSLO")
         assert by_id(made.to_table(filter=filter)) == by_id(whole.filter(filter))
         some = made.filter(pads.field("id") > 10).filter(pads.field("city") == "oslo")

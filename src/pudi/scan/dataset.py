@@ -66,13 +66,35 @@ class ScanDataset(pads.UnionDataset):  # type: ignore[misc]  # pyarrow has no ty
             batch_size: greatest number of rows in a batch.
             options: the others of pyarrow's scanners, about files, are ignored; `use_threads` and `memory_pool` hold.
         """
+        return self._scanner(columns, filter, None, batch_size, options)
+
+    def head(
+        self,
+        num_rows: int,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None = None,
+        filter: pc.Expression | None = None,
+        **options: Any,
+    ) -> pa.Table:
+        """Return some rows; arguments as of `scanner`, and their greatest number."""
+        limit = num_rows if filter is None and not self._filters else None
+        return self._scanner(columns, filter, limit, 131_072, options).head(num_rows)
+
+    def _scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, pc.Expression] | None,
+        filter: pc.Expression | None,
+        limit: int | None,
+        batch_size: int,
+        options: Mapping[str, Any],
+    ) -> pads.Scanner:
+        """Return a scanner; `limit` is for the rows before the filter."""
         whole = self._whole_filter(filter)
         schema, needed = self.schema, self._needed(columns, whole)
         names = schema.names if needed is None else [name for name in schema.names if name in needed]
         where = () if whole is None else from_arrow(whole, schema)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            yield from self._scan.narrowed(names, where).to_batches()
+            yield from self._scan.narrowed(names, where, limit).to_batches()
 
         read = pa.schema([schema.field(name) for name in names])
         kept = {name: value for name, value in options.items() if name in {"use_threads", "memory_pool"}}

@@ -42,7 +42,10 @@ def scan_lazily(scan: NarrowableRows) -> pl.LazyFrame:
             empty = pl.DataFrame(schema=types)
             yield empty if columns is None else empty.select(columns)
 
-    return register_io_source(read, schema=types, is_pure=True)
+    try:
+        return register_io_source(read, schema=types, is_pure=True)  # a query that uses it twice reads once
+    except TypeError:  # earlier releases of polars don't ask
+        return register_io_source(read, schema=types)
 
 
 def _frame(rows: object) -> pl.DataFrame:

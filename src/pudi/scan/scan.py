@@ -475,12 +475,15 @@ class Scan(LazyRows):
                 row groups by them; rows come in batches.
 
         Raises:
-            SetupError: polars isn't installed.
+            SetupError: polars isn't installed, or older than its interface for readers.
         """
         if not lazy:
             return LazyRows.to_polars(self)
         _polars()
-        return lazy_frame.scan_lazily(self)
+        try:
+            return lazy_frame.scan_lazily(self)
+        except ImportError as error:
+            raise SetupError(f"to_polars(lazy=True) needs polars 1.22 or later: {error}") from None
 
     def to_dataset(self) -> pyarrow.dataset.Dataset:
         """The rows as a pyarrow dataset, for DuckDB, DataFusion, and what else reads one.
