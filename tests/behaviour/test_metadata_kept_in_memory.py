@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +55,23 @@ def test_damage_to_a_block_that_is_known_is_found(path: Path) -> None:
         assert held(table) == [0, 1, 2]
     with pytest.warns(UserWarning), pytest.raises(pudi.CorruptError, match="metadata table"):
         table.upsert(rows(3))
+
+
+@pytest.mark.parametrize("number", [-1, -2], ids=["written last", "read before"])
+def test_a_write_finds_damage_to_a_log_that_is_in_memory(path: Path, number: int) -> None:
+    table = pudi.Table(path, options=ON)
+    for n in range(4):
+        table.upsert(rows(n))
+    log = sorted((path / ".hoodie" / "metadata" / "files").glob(".*.log.*"))[number]
+    content = bytearray(log.read_bytes())
+    content[content.index(b"DATABLK*") + 60] ^= 1
+    time.sleep(0.02)  # times of files may lie some milliseconds back
+    log.write_bytes(bytes(content))
+    with pytest.warns(UserWarning), pytest.raises(pudi.CorruptError, match="metadata table"):
+        table.upsert(rows(4))
+    content[content.index(b"DATABLK*") + 60] ^= 1
+    log.write_bytes(bytes(content))
+    assert table.upsert(rows(4)) is not None
 
 
 def test_a_metadata_table_that_another_process_made_anew_is_read(path: Path) -> None:

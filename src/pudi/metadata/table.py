@@ -13,13 +13,13 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.config import TableConfig
-from pudi.context import RecentValues, Storage
+from pudi.context import FileInfo, RecentValues, Storage
 from pudi.errors import CorruptError, NotFoundError
 from pudi.filegroup import (
     BaseFile,
@@ -32,7 +32,7 @@ from pudi.filegroup import (
     read_log_blocks,
 )
 from pudi.filegroup.hfilebase import open_hfile
-from pudi.format import INIT_INSTANT, METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat
+from pudi.format import INIT_INSTANT, METADATA_DIR, TIMELINE_FOLDER, FileGroupId, WriteStat, instant_to_millis
 from pudi.format.log_block import LogBlock
 from pudi.format.metadata_partitions import FILES, partition_type
 from pudi.metadata.decode import ALL, SMALL, ReadRequest, decode_entries, decoded_base, decoded_blocks, empty
@@ -40,6 +40,7 @@ from pudi.metadata.keys import Shards
 from pudi.metadata.merge import folded, merged
 from pudi.metadata.plain_records import merged_lists
 from pudi.metadata.record_schema import RECORD_SCHEMA, columns_of
+from pudi.metadata.small_files import MOST_BYTES, FileStamp, KeptFile, ReadOnce, SmallFiles, content_of
 from pudi.metadata.validity import (
     ever_invalidated_partitions,
     invalidated_partitions,
@@ -48,7 +49,7 @@ from pudi.metadata.validity import (
     missing,
     scope_of,
 )
-from pudi.storage import StorageBelow, StorageWrapper, executor_of, is_near
+from pudi.storage import StorageBelow, executor_of, has_own_clock, is_near
 from pudi.timeline import Instant, Timeline, TimelineStore
 
 _REMEDY = "restore it from a copy, or rebuild the metadata table (`pudi repair`)"
@@ -136,41 +137,17 @@ def _stats(store: TimelineStore, instant: Instant, group: FileGroupId) -> Iterat
             yield stat
 
 
-_MOST_FILES = 4 << 20
-"""Maximum bytes of small files that an open metadata table keeps."""
+@dataclass(frozen=True, slots=True)
+class _TimedListing(StorageListing):
+    """A listing that notes when files were modified last, by path."""
 
+    modified_ms: dict[str, int] = field(default_factory=dict)
 
-SmallFiles: TypeAlias = RecentValues[str, tuple[object, bytes]]
-"""Small files that were read last, by path, each with what its content depends on beside the path."""
-
-
-def _content_of(files: SmallFiles, path: str, stamp: object, read: Callable[[], bytes]) -> bytes:
-    """Return the content of a file, read now unless it was read before under the same stamp."""
-    known = files.get(path)
-    if known is not None and known[0] == stamp:
-        return known[1]
-    data = read()
-    files.keep(path, (stamp, data), len(data))
-    return data
-
-
-class _ReadOnce(StorageWrapper):
-    """A metadata table's folder of which some files are read once: those with a stamp, by path.
-
-    No file changes once its instant has completed.
-    """
-
-    def __init__(self, inner: Storage, files: SmallFiles, stamps: Mapping[str, object]) -> None:
-        super().__init__(inner)
-        self._files = files
-        self._stamps = stamps
-
-    def read(self, path: str, most: int | None = None) -> bytes:
-        """Return a file's whole content."""
-        stamp = self._stamps.get(path)
-        if stamp is None:
-            return self.inner.read(path, most)
-        return _content_of(self._files, path, stamp, lambda: self.inner.read(path, most))
+    def files(self, partition: str) -> Sequence[FileInfo]:
+        """Files directly in a partition."""
+        found = StorageListing.files(self, partition)
+        self.modified_ms.update((info.path, info.modified_ms) for info in found)
+        return found
 
 
 _log = logging.getLogger(__name__)
@@ -203,7 +180,8 @@ class MetadataTable:
     _is_own: Callable[[Instant], bool] = field(default=lambda _: False, repr=False)
     _store: TimelineStore | None = field(default=None, repr=False)
     _shards: dict[str, Shards] = field(default_factory=dict, repr=False)
-    _files: SmallFiles = field(default_factory=lambda: RecentValues(_MOST_FILES), repr=False)
+    _files: SmallFiles = field(default_factory=lambda: RecentValues(MOST_BYTES), repr=False)
+    _modified_ms: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -261,7 +239,11 @@ class MetadataTable:
         # Sizes in commits are not read here, which would cost a request per log file. A log file that was cut off at a
         # block's end may only lack deletes, which follow the records: the index then has entries too many, which
         # look-ups check against the files. Compaction compares sizes.
-        view = FileSystemView(known, StorageListing(own), instants, ViewOptions(logs=True, sizes=False))
+        # a reader sees file slices of completed instants only, and these were there when they were listed
+        is_same = before is not None and before._store is instants and before.timeline.instants == known.instants
+        shards, times = (before._shards, before._modified_ms) if before is not None and is_same else ({}, {})
+        listing = _TimedListing(own, dict(times))
+        view = FileSystemView(known, listing, instants, ViewOptions(logs=True, sizes=False))
 
         def is_own(instant: Instant) -> bool:
             return instants.read_commit_metadata(instant).operation_type in _OWN_OPERATIONS
@@ -277,12 +259,9 @@ class MetadataTable:
                 ", ".join(sorted(lost)),
             )
         ready = tuple(each for each in config.metadata_partitions if each not in lost)
-        # a reader sees file slices of completed instants only, and these were there when they were listed
-        is_same = before is not None and before._store is instants and before.timeline.instants == known.instants
-        shards = before._shards if before is not None and is_same else {}
-        files = RecentValues(_MOST_FILES) if before is None or before._store is not instants else before._files
+        files = RecentValues(MOST_BYTES) if before is None or before._store is not instants else before._files
         scope = scope_of(timeline, known, instants)
-        return cls(own, known, ready, scope, lost, view, is_own, instants, shards, files)
+        return cls(own, known, ready, scope, lost, view, is_own, instants, shards, files, listing.modified_ms)
 
     @classmethod
     def of_files(cls, storage: Storage, scope: LogScope) -> MetadataTable:
@@ -433,22 +412,27 @@ class MetadataTable:
             return bytes(self.storage.read_ranges(base.path, [(0, base.size)])[0])
 
         stamp = self._stamp(base)
-        return read() if stamp is None else _content_of(self._files, base.path, stamp, read)
+        return read() if stamp is None else content_of(self._files, base.path, stamp, read)
 
     def keep_written(self, files: Mapping[str, bytes], done: Instant) -> None:
         """Keep small log files that this process wrote for a deltacommit, so that the next reader needn't read them."""
         if self._store is not None and self._store.rules.logs_name_their_commit:
+            completion = done.completion or ""
+            zone = self._store.timezone_name  # the files had been written when the time of completion was made
+            until = None if has_own_clock(self.storage) else instant_to_millis(completion, zone)
             for path, data in files.items():
                 if len(data) <= SMALL:
-                    self._files.keep(path, ((len(data), done.completion or ""), data), len(data))
+                    self._files.keep(path, KeptFile(data, FileStamp(len(data), completion, None), until), len(data))
 
-    def _stamp(self, file: BaseFile | LogFile) -> tuple[int, str] | None:
+    def _stamp(self, file: BaseFile | LogFile) -> FileStamp | None:
         """Return what the content of a small file depends on beside its path; None if it may change still."""
         if self._store is None or not self._store.rules.logs_name_their_commit or file.size > SMALL:
             return None
         written = self.timeline.commit(file.instant)
         sees = written is not None and self.scope.sees(file.instant)
-        return (file.size, written.completion or "") if written is not None and sees else None
+        if written is None or not sees:
+            return None
+        return FileStamp(file.size, written.completion or "", self._modified_ms.get(file.path))
 
     def _read_group(self, partition: str, file_slice: FileSlice, wanted: ReadRequest) -> pa.Table:
         with self._forgetting(file_slice):
@@ -480,7 +464,7 @@ class MetadataTable:
 
     def _blocks(self, file_slice: FileSlice) -> list[LogBlock]:
         stamps = {log.path: stamp for log in file_slice.logs if (stamp := self._stamp(log)) is not None}
-        storage = _ReadOnce(self.storage, self._files, stamps) if stamps else self.storage
+        storage = ReadOnce(self.storage, self._files, stamps) if stamps else self.storage
         return read_log_blocks(storage, file_slice.logs, self.scope)
 
 
