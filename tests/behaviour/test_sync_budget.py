@@ -94,4 +94,17 @@ def test_a_sync_after_a_write_reads_no_files_of_the_table(many: tuple[str, str])
         before = storage.calls
         table.upsert(rows(5, CHANGED), options=options)
         calls.append(storage.calls - before)
-    assert calls[1] - calls[0] <= 4
+    assert calls[1] - calls[0] <= 2  # the timeline after the commit, and the commit
+
+
+def test_a_sync_with_nothing_to_do_reads_the_timeline_alone(many: tuple[str, str]) -> None:
+    path, file = many
+    pudi.Table(path).sync(SqliteCatalog(file))
+    table, storage = opened(path)
+    before = storage.calls
+    catalog = Counted(file)
+    table.sync(catalog)
+    assert catalog.calls.total() <= 2
+    read = [place for _, place in storage.log[before:]]
+    assert len(read) <= 3
+    assert all(place.startswith((".hoodie/timeline", ".hoodie/hoodie.properties")) for place in read)
