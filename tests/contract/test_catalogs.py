@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import pudi
 from pudi.catalogs import CatalogColumn, CatalogPartition, CatalogPlace, CatalogTable, TableName, open_catalog
 from pudi.catalogs.hive import HiveCatalog
 from pudi.catalogs.sqlite import SqliteCatalog
-from pudi.catalogs.thrift_client import LIST, STRING, Field, elements, text, texts, value
+from pudi.catalogs.thrift_client import (
+    LIST,
+    STRING,
+    Connection,
+    Field,
+    Fields,
+    Metastores,
+    elements,
+    text,
+    texts,
+    value,
+)
 from pudi.context import Context, ManualClock
 from pudi.testing import CatalogTests, PlainCatalogTests
 from support.polaris import PolarisServer, polaris_server
@@ -45,10 +59,42 @@ class TestHive(CatalogTests):
         assert [text(each, 1) for each in elements(value(value(elements(found)[0], 6), 1))][-1] == "fare"
 
 
+def test_a_metastore_is_asked_for_what_changed_alone(
+    metastore: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    named: list[int] = []
+    call = Connection.call
+
+    def counted(self: Connection, method: str, arguments: Fields) -> dict[int, Any]:
+        calls.append(method)
+        if method == "get_partitions_by_names":
+            named.append(len(elements(arguments[2][2])))
+        return call(self, method, arguments)
+
+    monkeypatch.setattr(Connection, "call", counted)
+    table = pudi.create(tmp_path / "t", {"id": "long", "p": "string"}, record_key="id", partition_by="p")
+    table.insert(pa.table({"id": range(120), "p": [f"p{n}" for n in range(120)]}))
+    place = f"hive://{metastore.removeprefix('thrift://')}/budget.trips"
+    table.sync(place)
+    assert calls.count("add_partitions_req") == 1
+
+    calls.clear()
+    table.sync(place)
+    assert calls == ["get_table_objects_by_name_req"]
+
+    calls.clear()
+    table.upsert(pa.table({"id": range(115, 125), "p": [f"p{n}" for n in range(115, 125)]}))
+    assert table.sync(place).tables[0].added == 5
+    wanted = {"get_table_objects_by_name_req": 2, "get_partitions_by_names": 1, "add_partitions_req": 1}
+    assert Counter(calls) == wanted | {"alter_table_with_environment_context": 1}
+    assert named == [10]
+
+
 def test_a_metastore_that_does_not_answer_is_said() -> None:
     pytest.importorskip("thrift")
     context = Context(clock=ManualClock())
-    catalog = HiveCatalog([("127.0.0.1", 1)], context)
+    catalog = HiveCatalog(Metastores((("127.0.0.1", 1),)), context)
     with pytest.raises(pudi.UnavailableError, match=r"127\.0\.0\.1:1 doesn't answer"):
         catalog.table(TableName("db", "t"))
     assert context.clock.now_ms() > ManualClock().now_ms()  # it asked again

@@ -12,7 +12,7 @@ import pytest
 import pudi
 from pudi.catalogs import TableName
 from pudi.catalogs.hive import HiveCatalog
-from pudi.catalogs.thrift_client import addresses
+from pudi.catalogs.thrift_client import Metastores, addresses
 from support.hive import serve_hive
 
 pytest.importorskip("thrift")
@@ -48,11 +48,11 @@ def test_the_next_sync_does_the_rest(tmp_path: Path, method: str, calls: int) ->
     processes: list[subprocess.Popen[bytes]] = []
     (tmp_path / "hive").mkdir()
     with serve_hive(tmp_path / "hive", processes) as uri:
-        catalog = Killing(addresses(uri, "hive"), batch_size=BATCH)
+        catalog = Killing(Metastores(addresses(uri, "hive")), batch_size=BATCH)
         catalog.process, catalog.method, catalog.calls = processes[0], method, calls
         with pytest.raises(pudi.UnavailableError, match=f"doesn't answer '{method}'"):
             table.sync(catalog, "rides.t")
-    with serve_hive(tmp_path / "hive") as uri, HiveCatalog(addresses(uri, "hive")) as again:
+    with serve_hive(tmp_path / "hive") as uri, HiveCatalog(Metastores(addresses(uri, "hive"))) as again:
         done = table.sync(again, "rides.t")
         assert sum(each.added for each in done.tables) < len(NAMES) * PARTITIONS or method == "create_table"
         for name in NAMES:

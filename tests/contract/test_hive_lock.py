@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
+from pudi.catalogs.thrift_client import Metastores
 from pudi.context import Context
 from pudi.locks.hive_lock import HiveClient
 from pudi.locks.lock_provider import ProvidedLock
@@ -50,7 +51,7 @@ def options(uri: str) -> dict[str, str]:
 def steal(options: dict[str, str], uri: str) -> Callable[[], None]:
     """Frees the lock of a table, as the metastore does with one that has expired; ids count up."""
     host, port = uri.removeprefix("thrift://").split(":")
-    client = HiveClient([(host, int(port))], "test", 60)
+    client = HiveClient(Metastores(((host, int(port)),)), "test", 60)
 
     def free() -> None:
         later, _ = client.lock("lake", options[f"{KEY}hivemetastore.table"], "test", "test")

@@ -123,7 +123,7 @@ def main(labels: list[str]) -> None:
     made: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder, serve_hive(Path(folder)) as metastore:
         spark = spark_support.start(Path(folder), SESSION)
-        with HiveCatalog(thrift.addresses(metastore, "metastore")) as catalog:
+        with HiveCatalog(thrift.Metastores(thrift.addresses(metastore, "metastore"))) as catalog:
             for case in wanted:
                 made.append(make(spark, metastore, catalog, case, Path(folder)))
                 if made[-1] != case:

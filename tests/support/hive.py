@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +16,27 @@ LOCK_SECONDS = 6
 """After so long without a heartbeat a lock is gone."""
 
 
+def tls_settings(folder: Path) -> tuple[dict[str, str], Path]:
+    """Make a certificate for 127.0.0.1; the settings of a metastore that shows it, and its file as PEM."""
+    store, certificate = folder / "keys.jks", folder / "metastore.pem"
+    at = ["-keystore", str(store), "-alias", "metastore", "-storepass", "secret"]
+    made = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=metastore", "-ext", "san=ip:127.0.0.1", "-keypass", "secret"]
+    subprocess.run(["keytool", *made, *at], check=True, capture_output=True)
+    subprocess.run(["keytool", "-exportcert", "-rfc", "-file", certificate, *at], check=True, capture_output=True)
+    settings = {"use.SSL": "true", "keystore.path": str(store), "keystore.password": "secret"}
+    return {f"hive.metastore.{key}": value for key, value in settings.items()}, certificate
+
+
 @contextmanager
-def serve_hive(folder: Path, processes: list[subprocess.Popen[bytes]] | None = None) -> Iterator[str]:
+def serve_hive(
+    folder: Path, processes: list[subprocess.Popen[bytes]] | None = None, more: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Run a metastore until the block ends; its URI.
 
     Args:
         folder: has its database; a later metastore goes on with it.
         processes: takes the server's process, so that a test can kill it.
+        more: further settings.
     """
     port = free_port()
     settings = {
@@ -34,6 +48,7 @@ def serve_hive(folder: Path, processes: list[subprocess.Popen[bytes]] | None = N
         "hive.metastore.warehouse.dir": str(folder / "warehouse"),
         "hive.async.log.enabled": "false",
         "hive.txn.timeout": f"{LOCK_SECONDS}s",
+        **(more or {}),
     }
     rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in settings.items())
     (folder / "hive-site.xml").write_text(f"<configuration>{rows}</configuration>")

@@ -28,7 +28,7 @@ from pudi.catalogs.catalog import (
     batches,
     with_retries,
 )
-from pudi.catalogs.thrift_client import BOOL, I16, I32, LIST, MAP, STRING, STRUCT, Address, Connection, Field, Fields
+from pudi.catalogs.thrift_client import BOOL, I16, I32, LIST, MAP, STRING, STRUCT, Connection, Field, Fields, Metastores
 from pudi.context import Context
 from pudi.errors import NotFoundError, PudiError, RefusedError, TableExistsError, UnavailableError
 from pudi.record.partition_path import DEFAULT_PARTITION, escaped_characters
@@ -64,10 +64,10 @@ _MOST_NAMES: Final = -1
 
 
 class HiveCatalog(Catalog):
-    """Tables in a Hive Metastore, without Kerberos or TLS.
+    """Tables in a Hive Metastore, without Kerberos.
 
     Args:
-        servers: host and port of each metastore; the first that answers is taken.
+        metastores: where it is; the first server that answers is taken.
         context: threads and waits.
         batch_size: maximum number of partitions in a request.
         timeout_s: how long an answer may take.
@@ -78,13 +78,13 @@ class HiveCatalog(Catalog):
 
     def __init__(
         self,
-        servers: Sequence[Address],
+        metastores: Metastores,
         context: Context | None = None,
         batch_size: int = BATCH,
         timeout_s: float = _ANSWER_S,
     ) -> None:
         thrift.check_installed()
-        self._servers, self._context = tuple(servers), context or Context()
+        self._metastores, self._context = metastores, context or Context()
         self._batch_size, self._timeout_s = batch_size, timeout_s
         self._user = _user()
         self._idle: list[Connection] = []
@@ -93,7 +93,7 @@ class HiveCatalog(Catalog):
     @property
     def address(self) -> str:
         """The address: `hive://` and the servers."""
-        return "hive://" + ",".join(f"{host}:{port}" for host, port in self._servers)
+        return "hive://" + ",".join(f"{host}:{port}" for host, port in self._metastores.servers)
 
     def has_database(self, name: str) -> bool:
         """Return whether there is a database of that name."""
@@ -258,7 +258,7 @@ class HiveCatalog(Catalog):
     def _connected(self) -> Iterator[Connection]:
         with self._guard:
             connection = self._idle.pop() if self._idle else None
-        connection = connection or Connection(self._servers, self._timeout_s, user=self._user)
+        connection = connection or Connection(self._metastores, self._timeout_s, user=self._user)
         try:
             yield connection
         except BaseException:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from pudi.catalogs.catalog import Catalog, TableName
-from pudi.catalogs.thrift_client import addresses
-from pudi.config import SyncOptions, resolve_only
+from pudi.catalogs.thrift_client import Metastores, addresses
+from pudi.config import HiveClientOptions, SyncOptions, resolve_only
 from pudi.config.arguments import text_given
 from pudi.context import Context
 from pudi.context.runtime import lazy_module
@@ -157,8 +157,10 @@ def _sqlite(address: str, options: Mapping[str, str], context: Context) -> Catal
 
 def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog:
     servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive")
-    found = resolve_only(options, [SyncOptions.batch_size]).explicit(SyncOptions.batch_size)
-    return hive.HiveCatalog(servers, context, hive.BATCH if found is None else int(str(found)))
+    resolved = resolve_only(options, [SyncOptions.batch_size, *HiveClientOptions.declared])
+    found = resolved.explicit(SyncOptions.batch_size)
+    metastores = Metastores.of(servers, HiveClientOptions.of(resolved))
+    return hive.HiveCatalog(metastores, context, hive.BATCH if found is None else int(str(found)))
 
 
 def _glue(address: str, options: Mapping[str, str], context: Context) -> Catalog:

@@ -9,11 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pudi.errors import CorruptError, InvalidArgumentError, SetupError, UnavailableError, cause_text
+from pudi.config import HiveClientOptions
+from pudi.errors import CorruptError, InvalidArgumentError, RefusedError, SetupError, UnavailableError, cause_text
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 BOOL: Final = 2
 I16: Final = 6
@@ -41,6 +46,7 @@ PORT: Final = 9083
 _MOST = 1 << 28
 """Bytes of a text, and number of elements, that an answer may have."""
 _DEPTH = 16
+_HANDSHAKE_S = 30.0
 
 
 def addresses(text: str, option: str) -> tuple[Address, ...]:
@@ -62,18 +68,53 @@ def addresses(text: str, option: str) -> tuple[Address, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class Metastores:
+    """Servers of one metastore.
+
+    Attributes:
+        servers: host and port of each; the first that answers is taken.
+        tls: how to check their certificates; None for connections without TLS.
+    """
+
+    servers: tuple[Address, ...]
+    tls: SSLContext | None = None
+
+    @classmethod
+    def of(cls, servers: Sequence[Address], options: HiveClientOptions) -> Metastores:
+        """Return the servers with what options say of TLS.
+
+        Raises:
+            InvalidArgumentError: the file of certificates can't be read, or holds none as PEM.
+        """
+        if not options.tls:
+            return cls(tuple(servers))
+        import ssl  # noqa: PLC0415 - seldom needed
+
+        try:
+            return cls(tuple(servers), ssl.create_default_context(cafile=options.certificates))
+        except (OSError, ValueError) as error:  # SSLError is an OSError
+            raise InvalidArgumentError(
+                f"{HiveClientOptions.certificates}: {options.certificates!r} can't be read as certificates in PEM: "
+                f"{cause_text(error)}; keytool -exportcert -rfc -keystore FILE -alias NAME writes them"
+            ) from error
+
+    def __str__(self) -> str:
+        return ", ".join(f"{host}:{port}" for host, port in self.servers)
+
+
 class Connection:
     """One connection to a metastore, made when it's first needed; for one thread at a time.
 
     Args:
-        servers: host and port of each; the first that answers is taken.
+        metastores: where it is; the first server that answers is taken.
         timeout_s: how long an answer may take.
         table: the root of the table that it's about, for errors.
         user: who asks, which a metastore without Kerberos believes; empty to leave it open.
     """
 
-    def __init__(self, servers: Sequence[Address], timeout_s: float, table: str | None = None, user: str = "") -> None:
-        self._servers, self._timeout_s, self._table, self._user = servers, timeout_s, table, user
+    def __init__(self, metastores: Metastores, timeout_s: float, table: str | None = None, user: str = "") -> None:
+        self._metastores, self._timeout_s, self._table, self._user = metastores, timeout_s, table, user
         self._opened: tuple[Any, Any] | None = None
         self._guard = threading.Lock()
 
@@ -82,12 +123,13 @@ class Connection:
 
         Raises:
             UnavailableError: no metastore answers, or it fails.
+            RefusedError: its certificate isn't trusted, or it has no TLS.
             SetupError: the package thrift is missing.
         """
         with self._guard:
             try:
                 return self._answer(self._protocol(), method, arguments)
-            except (UnavailableError, SetupError):
+            except (UnavailableError, RefusedError, SetupError):
                 raise
             except Exception as error:  # the libraries' own kinds, none of which leaves the connection in a known state
                 self._disconnect()
@@ -122,14 +164,17 @@ class Connection:
         from thrift.transport.TSocket import TSocket  # noqa: PLC0415 - optional
         from thrift.transport.TTransport import TBufferedTransport, TTransportException  # noqa: PLC0415 - optional
 
-        for number, (host, port) in enumerate(self._servers, 1):
+        servers, tls = self._metastores.servers, self._metastores.tls
+        for number, (host, port) in enumerate(servers, 1):
             socket = TSocket(host, port)
             socket.setTimeout(self._timeout_s * 1000)
             transport = TBufferedTransport(socket, rbuf_size=1 << 16)
             try:
                 transport.open()
+                if tls is not None:
+                    self._secure(socket, tls, host)
             except TTransportException:
-                if number == len(self._servers):
+                if number == len(servers):
                     raise
                 continue
             protocol = TBinaryProtocol(transport, string_length_limit=_MOST, container_length_limit=_MOST)
@@ -139,6 +184,23 @@ class Connection:
             return protocol
         raise AssertionError("there is a server at least")
 
+    def _secure(self, socket: Any, tls: SSLContext, host: str) -> None:
+        """Go on by TLS on a connection that was just made."""
+        import ssl  # noqa: PLC0415 - seldom needed
+
+        socket.setTimeout(min(self._timeout_s, _HANDSHAKE_S) * 1000)
+        try:
+            socket.setHandle(tls.wrap_socket(socket.handle, server_hostname=host))
+        except (ssl.SSLError, TimeoutError) as error:
+            socket.close()
+            raise RefusedError(
+                f"the Hive Metastore of {self} gives no trusted answer by TLS: {cause_text(error)}; name the "
+                f"file of its authority in {HiveClientOptions.certificates}, or leave {HiveClientOptions.tls} out if "
+                "it has no TLS",
+                table=self._table,
+            ) from error
+        socket.setTimeout(self._timeout_s * 1000)
+
     def _disconnect(self) -> None:
         if self._opened is not None:
             with suppress(Exception):
@@ -146,7 +208,7 @@ class Connection:
             self._opened = None
 
     def __str__(self) -> str:
-        return ", ".join(f"{host}:{port}" for host, port in self._servers)
+        return str(self._metastores)
 
 
 def check_installed() -> None:

@@ -38,7 +38,7 @@ from pudi.config.resolve import (
 )
 from pudi.config.retention_options import ArchiveOptions, CleanOptions, CleanPolicy, TtlOptions, TtlStrategy
 from pudi.config.sql_options import SqlOptions
-from pudi.config.sync_options import PolarisOptions, SyncOptions
+from pudi.config.sync_options import HiveClientOptions, PolarisOptions, SyncOptions
 from pudi.config.table_config import MergeSemantics, TableConfig, merge_semantics
 from pudi.config.table_options import MergeMode, OtherTableOptions, PartialUpdate, TimebasedOptions
 from pudi.config.write_options import NON_BLOCKING, WriteOptions
@@ -58,6 +58,7 @@ __all__ = [
     "ClusteringOptions",
     "CompactionOptions",
     "FormatOptions",
+    "HiveClientOptions",
     "IndexOptions",
     "LayoutStrategy",
     "LockSettings",

@@ -15,13 +15,15 @@ from pudi.config.option import Option, Status, text_of
 from pudi.config.read_options import READ_OPTIONS, MergeMemory
 from pudi.config.retention_options import ArchiveOptions, CleanOptions, TtlOptions
 from pudi.config.sql_options import SqlOptions
-from pudi.config.sync_options import PolarisOptions, SyncOptions
+from pudi.config.sync_options import HiveClientOptions, PolarisOptions, SyncOptions
 from pudi.config.table_options import TABLE_OPTIONS
 from pudi.config.write_options import WriteOptions
 
+_LOCKS = tuple(each for each in LockSettings.declared if each not in HiveClientOptions.declared)
+
 GROUPS: dict[str, tuple[Option[Any], ...]] = {
     "Table": TABLE_OPTIONS,
-    "Writer": (*WriteOptions.declared, *LockSettings.declared, *TimeOptions.declared),
+    "Writer": (*WriteOptions.declared, *_LOCKS, *TimeOptions.declared),
     "Metadata table and indexes": MetadataOptions.declared,
     "Compaction": CompactionOptions.declared,
     "Clustering": ClusteringOptions.declared,

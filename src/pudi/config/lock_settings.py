@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pudi.config.option import Declare, OptionsView, Scope
+from pudi.config.sync_options import HiveClientOptions
 from pudi.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _USUAL_SKEW_MS, _SKEW_IN_PROCESS_MS = 200, 1
 _option = Declare(Scope.WRITE)
 
 
-class LockSettings(OptionsView):
+class LockSettings(HiveClientOptions):
     """Options of every lock provider, and of conflicts."""
 
     __slots__ = ()

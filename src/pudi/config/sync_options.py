@@ -1,7 +1,8 @@
 """The options of catalogs: of catalog sync, with Hudi's keys and defaults, and of Apache Polaris.
 
 Sources: HoodieSyncConfig, HiveSyncConfig, HiveSyncConfigHolder and GlueCatalogSyncClientConfig of Apache Hudi 1.2;
-for Polaris, CatalogProperties and OAuth2Properties of Apache Iceberg, and the header of realms of Apache Polaris.
+HiveConf of Apache Hive; for Polaris, CatalogProperties and OAuth2Properties of Apache Iceberg, and the header of realms
+of Apache Polaris.
 """
 
 from __future__ import annotations
@@ -47,7 +48,26 @@ class SyncStrategy(str, Enum):
     SNAPSHOT = "RT"
 
 
-class SyncOptions(OptionsView):
+class HiveClientOptions(OptionsView):
+    """Options of connections to a Hive Metastore, by Hive's keys."""
+
+    __slots__ = ()
+
+    tls = _option("hive.metastore.use.SSL", "Whether the metastore is reached by TLS.", default=False)
+    certificates = _option(
+        "hive.metastore.truststore.path",
+        "File of the certificates that the metastore's own has to come from, as PEM; the machine's by default.",
+    )
+    kerberos = _option(
+        "hive.metastore.sasl.enabled",
+        "Whether the metastore asks for Kerberos.",
+        choices=("false",),
+        unsupported=("true",),
+        instead="register in a metastore without Kerberos, in Glue, or by Hudi's sync tool",
+    )
+
+
+class SyncOptions(HiveClientOptions):
     """Options of catalog sync: the catalogs in which a table is registered after a write."""
 
     __slots__ = ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import getpass
 import logging
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,9 +18,9 @@ from pudi.catalogs.thrift_client import (
     LIST,
     STRING,
     STRUCT,
-    Address,
     Connection,
     Field,
+    Metastores,
     addresses,
     number_in,
     structs,
@@ -44,14 +43,14 @@ class HiveClient:
     """The calls of one lock, for several threads.
 
     Args:
-        servers: host and port of each metastore; the first that answers is taken.
+        metastores: where it is; the first server that answers is taken.
         table: the table's root, for messages.
         timeout_s: how long an answer may take.
     """
 
-    def __init__(self, servers: Sequence[Address], table: str, timeout_s: float) -> None:
+    def __init__(self, metastores: Metastores, table: str, timeout_s: float) -> None:
         self._table = table
-        self._connection = Connection(servers, timeout_s, table)
+        self._connection = Connection(metastores, timeout_s, table)
 
     def lock(self, database: str, table: str, user: str, host: str) -> tuple[int, int]:
         """Ask for an exclusive lock of a table; return its id and state."""
@@ -107,12 +106,12 @@ class HivePlace:
     """Address of a lock in a metastore.
 
     Attributes:
-        servers: host and port of each metastore.
+        metastores: where the metastore is.
         database: the locked table's database.
         table: its name; neither needs to be there.
     """
 
-    servers: tuple[tuple[str, int], ...]
+    metastores: Metastores
     database: str
     table: str
 
@@ -121,7 +120,7 @@ def hive_place(settings: LockSettings) -> HivePlace:
     """The place that options name.
 
     Raises:
-        InvalidArgumentError: an option is missing, or names no server.
+        InvalidArgumentError: an option is missing, or names no server or no file of certificates.
     """
     if not (settings.hive_database and settings.hive_table and settings.hive_uris):
         raise InvalidArgumentError(
@@ -129,7 +128,7 @@ def hive_place(settings: LockSettings) -> HivePlace:
             "lock in Hive Metastore"
         )
     servers = addresses(settings.hive_uris, LockSettings.hive_uris.key)
-    return HivePlace(servers, settings.hive_database, settings.hive_table)
+    return HivePlace(Metastores.of(servers, settings), settings.hive_database, settings.hive_table)
 
 
 class HiveLock(LockProvider):
@@ -148,7 +147,7 @@ class HiveLock(LockProvider):
     def __init__(self, table: str, place: HivePlace, settings: LockSettings, context: Context) -> None:
         super().__init__(table, {})
         self._place, self._settings, self._context = place, settings, context
-        self._client = HiveClient(place.servers, table, _ANSWER_S)
+        self._client = HiveClient(place.metastores, table, _ANSWER_S)
         self._lock: int | None = None
         self._heartbeat: Timer | None = None
 
@@ -175,13 +174,16 @@ class HiveLock(LockProvider):
         return True
 
     def unlock(self) -> None:
-        """Give the lock back, if the metastore still has it."""
+        """Give the lock back, if the metastore still has it, and close the connection."""
         if self._heartbeat is not None:
             self._heartbeat.stop()
             self._heartbeat = None
         lock, self._lock = self._lock, None
-        if lock is not None and not self._client.unlock(lock):
-            _log.warning("%s: Hive Metastore took the lock %d away while it was held", self.table, lock)
+        try:
+            if lock is not None and not self._client.unlock(lock):
+                _log.warning("%s: Hive Metastore took the lock %d away while it was held", self.table, lock)
+        finally:
+            self._client.close()
 
     def holds(self) -> bool:
         """Ask for the lock's state, which also keeps it alive."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pudi.catalogs.thrift_client import Metastores
 from pudi.config import LockSettings, Options
 from pudi.context import Context, Executor, Storage
 from pudi.errors import ConflictError, NotFoundError, PudiError, UnavailableError
@@ -78,7 +79,10 @@ def _hive(executor: Executor, changes: list[str], monkeypatch: pytest.MonkeyPatc
             changes.append("given back")
             return lock == 7
 
-    place = HivePlace((("host", 9083),), "lake", "trips")
+        def close(self) -> None:
+            pass
+
+    place = HivePlace(Metastores((("host", 9083),)), "lake", "trips")
     lock = HiveLock("memory://t", place, LockSettings.of(Options()), Context(executor=executor))
     monkeypatch.setattr(lock, "_client", Client())
     return lock
