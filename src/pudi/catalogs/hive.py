@@ -33,11 +33,17 @@ from pudi.context import Context
 from pudi.errors import NotFoundError, PudiError, RefusedError, TableExistsError, UnavailableError
 from pudi.record.partition_path import DEFAULT_PARTITION, escaped_characters
 
-_ANSWER_S: Final = 120.0
-BATCH: Final = 1000
-"""Partitions in a request by default; a metastore puts them in one transaction of its database."""
-_CONNECTIONS: Final = 4
-"""Requests in parallel."""
+_ANSWER_S: Final = 600.0
+"""As Hive's clients wait (hive.metastore.client.socket.timeout)."""
+BATCH: Final = 250
+"""Partitions in a request by default; a metastore puts them in one transaction of its database.
+
+More are no faster, but an answer for all that are under way may come too late.
+"""
+_CONNECTIONS: Final = 8
+"""Requests in parallel; a metastore's pool has 10 connections to its database by default."""
+_SMALLEST_BATCH: Final = 100
+"""Partitions that are worth a request of their own; more are spread over all connections."""
 
 _DECLARED: Final[Mapping[str, Sequence[type[PudiError]]]] = {
     "get_database": (NotFoundError,),
@@ -252,7 +258,8 @@ class HiveCatalog(Catalog):
             each.close()
 
     def _in_batches(self, call: Any, items: Sequence[Any]) -> list[Any]:
-        return self._context.executor.map(call, batches(items, self._batch_size), limit=_CONNECTIONS)
+        even = max(-(-len(items) // _CONNECTIONS), _SMALLEST_BATCH)
+        return self._context.executor.map(call, batches(items, min(self._batch_size, even)), limit=_CONNECTIONS)
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
