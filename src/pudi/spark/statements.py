@@ -153,7 +153,7 @@ class SparkHost:
 
     def has(self, name: TableName) -> bool:
         """Whether Spark knows a table or view of that name, and it's none of Hudi's."""
-        return bool(self.spark.catalog.tableExists(_quoted(name))) and self.registered(name) is None
+        return self._exists(name) and self.registered(name) is None
 
     def keeps(self, name: TableName) -> bool:
         """Whether it's a table or view of Spark's own."""
@@ -164,10 +164,9 @@ class SparkHost:
         is_elsewhere = len(name.parts) > 2 and (len(name.parts) > 3 or name.parts[0].lower() != OWN_CATALOG)
         if is_elsewhere or name.path is not None or not self._has_hive:
             return None
-        if not self.spark.catalog.tableExists(_quoted(name)):
+        if not self._exists(name):
             return None
-        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
-        facts = {row[0]: row[1] for row in rows}
+        facts = self._facts(name)
         if facts.get("Provider") != "hudi" and not facts.get("InputFormat", "").startswith("org.apache.hudi."):
             return None
         key = FormatOptions.as_read_optimized.key
@@ -179,6 +178,27 @@ class SparkHost:
             is_view=optimized,
             is_managed=managed,
         )
+
+    def _exists(self, name: TableName) -> bool:
+        try:
+            return bool(self.spark.catalog.tableExists(_quoted(name)))
+        except Exception as error:
+            if _lacks_provider(error):
+                return True
+            raise
+
+    def _facts(self, name: TableName) -> dict[str, str]:
+        """Return what Spark's catalog says of a table; Spark 4 describes none whose provider it lacks."""
+        try:
+            rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
+            return {row[0]: row[1] for row in rows}
+        except Exception as error:
+            if not _lacks_provider(error):
+                raise
+        database = quote(name.parts[-2] if len(name.parts) > 1 else self.database())
+        rows = self.spark.sql(f"SHOW TABLE EXTENDED IN {database} LIKE '{name.parts[-1]}'").collect()
+        lines = (line.partition(": ") for row in rows for line in row[3].splitlines())
+        return {key: value for key, _, value in lines}
 
     @property
     def _has_hive(self) -> bool:
@@ -224,6 +244,12 @@ class SparkHost:
         """Spark's folder of tables."""
         found = self.settings.get("spark.sql.warehouse.dir")
         return None if found is None else found.removeprefix("file:") if not found.startswith("file://") else found[7:]
+
+
+def _lacks_provider(error: Exception) -> bool:
+    """Whether Spark says that it can't load a table for lack of Hudi's bundle; Spark 3.5 loads none to look at it."""
+    text = str(error)
+    return "DATA_SOURCE_NOT_FOUND" in text and "source: hudi" in text
 
 
 def _quoted(name: TableName) -> str:
