@@ -29,8 +29,9 @@ def metastore_of(spark: Any) -> str:
     """
     if not has_hive(spark):
         return ""
-    said = next((value for value in (spark.conf.get(key, None) for key in METASTORE_URIS) if value), None)
-    return str(said) if said is not None or is_connect(spark) else _uris_of_site() or ""
+    values = (str(spark.conf.get(key, "")) for key in METASTORE_URIS)  # some sessions give other texts for none
+    said = next((value for value in values if "://" in value), "")
+    return said if said or is_connect(spark) else _uris_of_site() or ""
 
 
 def _uris_of_site() -> str | None:
