@@ -17,10 +17,12 @@ from hypothesis import strategies as st
 import pudi
 from pudi.engine.local import LocalEngine as Local
 from pudi.engine.spark.engine import SparkEngine
+from pudi.format import TEMP_DIR
 from pudi.indexes.expression_index import ExpressionIndexes
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, WrittenEntries
 from pudi.indexes.record_index import RecordIndex
 from pudi.indexes.secondary_index import SecondaryIndexes
+from pudi.storage import open_storage
 from pudi.task.expression_values import ExpressionTask, IndexedValues
 from pudi.task.index_keys import KeyTask
 from pudi.task.portions import read_portions
@@ -174,3 +176,16 @@ def test_columns_that_evolve(tmp_path: Path, kind: str) -> None:
         made.table.upsert(wide.slice(3, 5))
     assert "expr_index_far" in compared
     assert pudi.Table(made.path).check().ok
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_in_a_store_without_folders_no_staged_file_outlives_its_commit(kind: str) -> None:
+    """Files of keys that jobs stage after the markers were listed go with the markers."""
+    root = f"memory://staged-{kind}"
+    columns = {"record_key": "uuid", "partition_by": "city", "ordering": "ts"}
+    made = pudi.create(root, SCHEMA, table_type=kind, options=INDEXES, **columns)
+    made.upsert(table(trip(number, 10) for number in range(12)))
+    made.create_index("secondary_index", "rider")
+    for write in (made.insert_overwrite, made.insert_overwrite_table, made.upsert):
+        write(table(trip(number, 20) for number in range(3)))
+        assert [info.path for info in open_storage(root).list(TEMP_DIR)] == []

@@ -168,7 +168,7 @@ class Transaction(ABC):
     def _complete_validated(self, work: Work) -> Instant:
         """Validate and complete; validate again if another commit changed what the validators saw."""
         meta, instant = self.meta, self.instant
-        commit = IndexedCommit(meta, instant, work.written, work.staging, work.removed)
+        commit = IndexedCommit(meta, instant, work.written, work.staging, work.removed, self._forget_marked)
         conditions = list(self.conditions)
 
         def check(now: Timeline) -> None:
@@ -200,6 +200,10 @@ class Transaction(ABC):
                 meta.store.refuse_taken(instant)
                 raise
         raise AssertionError("the loop ends by a return or an error")
+
+    def _forget_marked(self) -> None:
+        """Have the files among the markers listed again before they are deleted."""
+        self._marked = None
 
     def _validate(self, work: Work) -> Validation | None:
         """Run the validators that the options name; None where no file of the table changes by a write."""

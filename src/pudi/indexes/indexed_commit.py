@@ -5,7 +5,7 @@ Its tasks may have staged entries of indexes together with the files that they w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -146,6 +146,7 @@ class IndexedCommit:
         written: the commit's metadata.
         staging: how its files are read; None if it changes no file.
         removed: the files that it deleted; None for none.
+        on_jobs: called before jobs run, which leave files among the instant's markers; None for nothing to call.
     """
 
     meta: MetaClient
@@ -153,12 +154,15 @@ class IndexedCommit:
     written: CommitMetadata
     staging: IndexStaging | None
     removed: RemovedFiles | None = None
+    on_jobs: Callable[[], None] | None = None
 
     def run(self, jobs: Sequence[FileJob]) -> Sequence[FileResult]:
         """Run jobs on the engine, with the table's storage. Only a commit that changes files has any."""
         if not jobs:
             return ()
         assert self.staging is not None
+        if self.on_jobs is not None:
+            self.on_jobs()
         return self.staging.engine.run_jobs(self.meta.storage, self.instant.requested, jobs)
 
 
