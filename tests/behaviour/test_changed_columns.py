@@ -276,7 +276,7 @@ def test_writes_name_an_index_whose_column_is_gone(tmp_path: Path, monkeypatch: 
     row = {"id": "x", "v": 1, "b": "B1", "part": "p"}
     made.insert(pa.Table.from_pylist([row], SCHEMA))
     made.create_index("secondary_index", "b", "by_b")
-    monkeypatch.setattr("pudi.writes.alter.check_indexed", lambda *arguments: None)
+    monkeypatch.setattr("pudi.writes.alter._check_indexed", lambda *arguments: None)
     made.rename_column("b", "c")
     changed = pa.Table.from_pylist([{"id": "x", "v": 2, "c": "B1", "part": "p"}], made.schema)
     with pytest.raises(pudi.SchemaError, match=r"secondary_index_by_b is of column 'b', which the table no longer has"):

@@ -2,7 +2,7 @@
 
 from pudi.tagging.bloom import BloomKeys
 from pudi.tagging.bucket import AnyBuckets, Buckets, ConsistentBuckets, bucket_name, bucket_of, key_hashes
-from pudi.tagging.kinds import Index, KeysInSlices
+from pudi.tagging.index import Index, KeysInSlices
 from pudi.tagging.simple import SimpleKeys, candidate_groups, check_key_column, key_span
 
 __all__ = [

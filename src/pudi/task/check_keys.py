@@ -30,7 +30,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import joined_arrays, take, text_array
 from pudi.storage import StorageBelow
-from pudi.tagging.record import groups_in
+from pudi.tagging.index import groups_in
 from pudi.task.check_files import DATA_FILES, UNREADABLE, Finding, Findings
 from pudi.task.log_versions import LogVersions
 from pudi.task.merged import MergedSlices

@@ -14,7 +14,7 @@ from pudi.merge.deletes import delete_mask
 from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import one_array, places_among, take
-from pudi.tagging.finders import key_finder
+from pudi.tagging.index import key_finder
 from pudi.task.log_keys import live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition

@@ -25,7 +25,7 @@ from pudi.plan.write import SHARES, BucketWrite
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import encoded_column, places_of, take, take_column
 from pudi.tagging import AnyBuckets
-from pudi.tagging.finders import RowFinder, key_finder
+from pudi.tagging.index import RowFinder, key_finder
 from pudi.task.append import BASE_ROW
 from pudi.task.jobs import FileResult
 from pudi.task.log_keys import live_places

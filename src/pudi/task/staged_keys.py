@@ -27,7 +27,7 @@ from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array, places_among
 from pudi.storage import StorageBelow
-from pudi.tagging.record import groups_in
+from pudi.tagging.index import groups_in
 from pudi.task.jobs import FileResult
 from pudi.task.portions import Portion, PortionFile, portions_by_part, read_portions, write_portions
 

@@ -14,7 +14,7 @@ from pudi.metadata.record_index import RecordShards
 from pudi.plan import Merging, Operation
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import Index
-from pudi.tagging.kinds import Spread
+from pudi.tagging.index import Spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from pudi.plan.merge_into import (
 from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise, values_at
 from pudi.schema.arrays import mask_of, take
-from pudi.tagging.kinds import Spread
+from pudi.tagging.index import Spread
 from pudi.task import SliceReader
 
 _PAIRS_AT_ONCE = 1 << 18

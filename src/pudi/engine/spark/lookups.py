@@ -23,8 +23,7 @@ from pudi.schema import PARTITION_PATH, RECORD_KEY, arrow_to_spark_json, conform
 from pudi.schema.arrays import encoded_column, groups_of, take, take_column
 from pudi.storage import executor_of
 from pudi.tagging import Index
-from pudi.tagging.finders import key_finder
-from pudi.tagging.record import RecordKeys, by_group
+from pudi.tagging.index import RecordKeys, by_group, key_finder
 from pudi.task import KeySearch
 from pudi.task.global_index import newer_than_stored
 
