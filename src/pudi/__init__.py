@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     from pudi.scan import Scan
     from pudi.statement.local import sql
     from pudi.table.by_name import TableCatalog, catalog
+    from pudi.table.by_path import exists, read, scan_polars, write
     from pudi.table.create import create
     from pudi.table.import_table import import_table
-    from pudi.table.table import Table, scan_polars
+    from pudi.table.table import Table
     from pudi.timeline import register_time_generator
 
 __all__ = [
@@ -75,8 +76,10 @@ __all__ = [
     "__version__",
     "catalog",
     "create",
+    "exists",
     "import_table",
     "ingest",
+    "read",
     "register_catalog",
     "register_commit_callback",
     "register_lock_provider",
@@ -87,6 +90,7 @@ __all__ = [
     "scan_polars",
     "spark",
     "sql",
+    "write",
 ]
 
 _SOURCES = {
@@ -110,7 +114,10 @@ _SOURCES = {
     "register_merger": "pudi.merge",
     "register_validator": "pudi.hooks",
     "report_progress": "pudi.context.progress",
-    "scan_polars": "pudi.table.table",
+    "scan_polars": "pudi.table.by_path",
+    "exists": "pudi.table.by_path",
+    "read": "pudi.table.by_path",
+    "write": "pudi.table.by_path",
     "ingest": "pudi.ingest",
     "spark": "pudi.spark",
     "sql": "pudi.statement.local",

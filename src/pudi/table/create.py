@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.config.arguments import map_given, names_given, path_given, text_given
+from pudi.engine import is_spark_frame
+from pudi.engine.local.records import to_arrow
 from pudi.errors import InvalidArgumentError, PudiError
-from pudi.schema import spark_struct_to_arrow
+from pudi.schema import META_FIELDS, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_type_of
 from pudi.table.base import engine_of
 from pudi.table.table import Table
@@ -34,8 +36,10 @@ def create(
 
     Args:
         path: its root: a local path or a URL: `s3://…`, `gs://…`, `abfss://…`, `az://…`, `memory://…`.
-        schema: its columns: a `pyarrow.Schema`, a Spark `StructType`, or a mapping of names to types, which
-            may be Spark's names of them: `{"uuid": "string", "fare": "double"}`.
+        schema: its columns: a `pyarrow.Schema`, a Spark `StructType`, a polars `Schema`, or a mapping of names to
+            types, which may be Spark's names of them: `{"uuid": "string", "fare": "double"}`. Or data, in a form that
+            `Table.insert` takes, whose columns the table gets; its rows aren't written. A Spark DataFrame and a
+            stream of batches are not read for it.
         record_key: column or columns that identify a record within its partition, `a.b` for one in a struct; None for
             keys that each write generates: then records can be inserted, not updated.
         partition_by: column or columns that partition the table; None for no partitions. `column:SIMPLE` and
@@ -54,20 +58,9 @@ def create(
         InvalidArgumentError: an unknown option, or settings that contradict each other.
         NotSupportedError: a table of that kind can't be written by this release.
     """
-    if isinstance(schema, Mapping):
-        types = map_given(schema, "schema")
-        schema = pa.schema([pa.field(column, arrow_type_of(kind, column)) for column, kind in types.items()])
-    elif not isinstance(schema, pa.Schema):
-        to_json = getattr(schema, "json", None)
-        if to_json is None or not hasattr(schema, "fields"):
-            raise InvalidArgumentError(
-                "schema must be a pyarrow.Schema, a Spark StructType or a mapping of names to types, not "
-                f"{type(schema).__name__}; of a pandas frame it's pa.Schema.from_pandas(frame, preserve_index=False)"
-            )
-        schema = spark_struct_to_arrow(to_json())
     meta = create_table(
         path_given(path),
-        schema,
+        schema_given(schema),
         record_key=names_given(record_key, "record_key"),
         partition_by=names_given(partition_by, "partition_by"),
         ordering=names_given(ordering, "ordering"),
@@ -77,6 +70,41 @@ def create(
         storage_options=storage_options,
     )
     return Table.of(meta, options or {})
+
+
+def schema_given(given: Any) -> pa.Schema:
+    """Return the columns that a schema of any kind says, or that data has: without the meta fields of the latter.
+
+    Raises:
+        InvalidArgumentError: it's neither.
+        SchemaError: pandas has a column that can't become one of Arrow.
+    """
+    if isinstance(given, pa.Schema):
+        return given
+    if type(given).__module__.startswith("polars.") and isinstance(given, Mapping):
+        import polars  # noqa: PLC0415 - there, as the schema is
+
+        return polars.DataFrame(schema=dict(given)).to_arrow().schema
+    if isinstance(given, Mapping):
+        types = map_given(given, "schema")
+        return pa.schema([pa.field(column, arrow_type_of(kind, column)) for column, kind in types.items()])
+    to_json = getattr(given, "json", None)
+    if to_json is not None and hasattr(given, "fields"):
+        return spark_struct_to_arrow(to_json())
+    if is_spark_frame(given):
+        schema = spark_struct_to_arrow(given.schema.json())
+    elif isinstance(getattr(given, "schema", None), pa.Schema):  # a table, or a stream that may be read once
+        schema = given.schema
+    elif hasattr(given, "__arrow_c_schema__"):
+        schema = pa.schema(given)
+    elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "iloc"):
+        schema = to_arrow(given, "").schema
+    else:
+        raise InvalidArgumentError(
+            "schema must be a pyarrow.Schema, a Spark StructType, a mapping of names to types, or data with columns: "
+            f"a pyarrow Table, a polars, pandas or Spark DataFrame; not {type(given).__name__}"
+        )
+    return pa.schema([field for field in schema if field.name not in META_FIELDS])
 
 
 def check_engine(data: Any, path: str) -> None:

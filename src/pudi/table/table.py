@@ -28,8 +28,6 @@ from pudi.table.write_verbs import WriteVerbs
 from pudi.timeline import Timeline
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from pudi.client import partitions as added_action
     from pudi.client import partitions as choosing
     from pudi.commit.conditions import SoleProgress
@@ -372,41 +370,6 @@ class Table(
 
     def __repr__(self) -> str:
         return f"Table({self.path!r})"
-
-
-def scan_polars(
-    path: str | os.PathLike[str],
-    columns: Sequence[str] | None = None,
-    where: str | None = None,
-    *,
-    as_of: str | date | None = None,
-    read_optimized: bool = False,
-    meta_fields: bool = False,
-    options: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
-) -> pl.LazyFrame:
-    """Return a polars LazyFrame of a table as it is, or as it was.
-
-    Columns, filters and `head` of its queries skip partitions, files and row groups; see `Scan.to_polars`.
-
-    Args:
-        path: the table's root, as of `Table`.
-        columns: as of `Table.scan`, as the other arguments up to `meta_fields`.
-        where: a SQL predicate.
-        as_of: the moment to read the table at.
-        read_optimized: base files only.
-        meta_fields: whether the meta fields come with all columns.
-        options: the table's options.
-        storage_options: credentials and settings of the storage.
-
-    Raises:
-        TableNotFoundError: there is no table.
-        SetupError: polars isn't installed.
-        PudiError: as `Table` and `Table.scan` raise it.
-    """
-    table = Table(path, options, storage_options)
-    scan = table.scan(columns, where, as_of=as_of, read_optimized=read_optimized, meta_fields=meta_fields)
-    return scan.to_polars(lazy=True)
 
 
 def find_table(
