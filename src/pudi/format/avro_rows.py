@@ -223,8 +223,10 @@ class List:
                     if not 0 <= count <= end - place:
                         raise BadAvro("a list has more items than its record has bytes")
                 at[row] = place
-        except (IndexError, BadVarint):
+        except IndexError:
             raise BadAvro("a record ends before its last field") from None
+        except BadVarint as error:
+            raise BadAvro(str(error)) from error
         return np.concatenate(owners), np.array(begin, dtype=np.int64)
 
     def _item_end(self, data: memoryview, at: int) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIZES = {_FIXED64: 8, _FIXED32: 4}
 """Bytes of the values of a wire type."""
+_LAST = 63
+"""Place of the bits of the tenth byte, which ends a number of 64 bits at the latest."""
 _SMALL = [bytes([value]) for value in range(0x80)]
 """Encoded numbers of one byte, which most are."""
 
@@ -30,6 +32,8 @@ def read_varint(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
             value |= (byte & 0x7F) << shift
             shift += 7
             at += 1
+            if shift > _LAST:  # before the number grows with the damage
+                raise BadVarint("a number has more than 64 bits")
     except IndexError:
         raise BadVarint("a number has no end") from None
     value |= byte << shift
@@ -45,8 +49,8 @@ def read_zigzag(data: bytes | memoryview, at: int = 0) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode an unsigned number."""
-    if value <= 0x7F:
+    """Encode an unsigned number; a negative one is a `ValueError`."""
+    if 0 <= value <= 0x7F:
         return _SMALL[value]
     out = bytearray()
     while value > 0x7F:

@@ -33,10 +33,21 @@ def test_numbers_are_decoded(unsigned: int, signed: int) -> None:
     assert read_zigzag(encode_zigzag(signed)) == (signed, len(encode_zigzag(signed)))
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 9 + b"\x02", b"\xff" * 20 + b"\0"])
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 9 + b"\x02", b"\xff" * 20 + b"\0", b"\x80" * 10 + b"\0"])
 def test_what_is_no_number_is_refused(data: bytes) -> None:
     with pytest.raises(BadVarint):
         read_varint(data)
+
+
+def test_a_number_is_read_no_further_than_its_tenth_byte() -> None:
+    with pytest.raises(BadVarint, match="more than 64 bits"):
+        read_varint(b"\xff" * 11)  # has no end either
+
+
+@pytest.mark.parametrize("value", [-1, -128, -(1 << 63)])
+def test_negative_numbers_are_none_without_a_sign(value: int) -> None:
+    with pytest.raises(ValueError, match="byte"):
+        encode_varint(value)
 
 
 @given(_FIELDS)
