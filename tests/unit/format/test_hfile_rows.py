@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.format.hfile_read import open_bytes
-from pudi.format.hfile_rows import encode_rows, read_rows
+from pudi.format.hfile_rows import encode_rows
 from pudi.format.log_block import BlockKind, Header, LogBlock, decode_blocks
 from pudi.format.log_data import decode_data
+from pudi.metadata.decode import decode_entries
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SCHEMA = json.dumps(
@@ -92,8 +93,8 @@ def test_blocks_of_the_metadata_table() -> None:
                 if each.kind is BlockKind.HFILE:
                     reader = open_bytes(each.content, path=name)
                     schema = reader.avro_schema
-                    rows = read_rows(reader, schema, {"key", "type"}, path=name, unions=True)
                     entries = reader.scan()
+                    rows = decode_entries(entries, schema, ["key", "type"], path=name)
                     expected = [
                         fastavro.schemaless_reader(io.BytesIO(value), json.loads(schema))
                         for value in entries["value"].to_pylist()
