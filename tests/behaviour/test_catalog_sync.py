@@ -377,6 +377,22 @@ def test_the_metastore_of_the_session_is_taken_where_options_name_none(
     assert "127.0.0.1:2 doesn't answer" in done.failed_services["sync HiveSyncTool"]
 
 
+def test_a_session_that_cant_tell_its_metastore_loses_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit stands by then."""
+
+    def fails(self: LocalEngine) -> str:
+        raise pudi.CorruptError("the configuration of Hive can't be read", path="/etc/hive-site.xml")
+
+    monkeypatch.setattr(LocalEngine, "metastore", property(fails))
+    created(tmp_path)
+    done = pudi.Table(str(tmp_path / "trips"), {SYNC + "enable": "true", SYNC + "mode": "hms"}).insert(rows("nyc"))
+    assert done is not None
+    assert "hive-site.xml" in done.failed_services["sync"]
+    assert done.syncs == ()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

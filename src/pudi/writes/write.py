@@ -68,8 +68,10 @@ def run_write(request: WriteRequest, recipe: WriteRecipe, data: Any) -> CommitRe
     run_after_commit(write.snapshot.at(write.timeline.with_instant(done[0])), write.engine, report)
     if not SyncOptions(request.options.given).is_on:
         return result
-    engine = write.engine
-    syncs = after_write.sync_after_write(write.meta, request.options, report, engine.spark_version, engine.metastore)
+    syncs = result.syncs
+    with report.after_commit("sync"):  # what a session is asked for may fail, too
+        spark, own = write.engine.spark_version, write.engine.metastore
+        syncs = after_write.sync_after_write(write.meta, request.options, report, spark, own)
     return replace(result, syncs=syncs)
 
 

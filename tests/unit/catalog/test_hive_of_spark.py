@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import pudi
 from pudi.engine.spark.hive_catalog import METASTORE_URIS, has_hive, metastore_of
 
 SITE = "<configuration><property><name>{}</name><value> {} </value></property></configuration>"
@@ -45,3 +46,10 @@ def test_a_file_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variab
     assert metastore_of(hive) == "thrift://a:1"
     site.write_text(SITE.format("hive.other", "thrift://a:1"))
     assert metastore_of(hive) == ""
+
+
+def test_a_file_that_cant_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    (tmp_path / "hive-site.xml").write_text("<configuration>")
+    with pytest.raises(pudi.CorruptError, match=r"configuration of Hive.*hive-site\.xml"):
+        metastore_of(session(**{"spark.sql.catalogImplementation": "hive"}))

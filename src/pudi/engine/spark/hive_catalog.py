@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from pudi.engine.spark.session import is_connect
+from pudi.errors import CorruptError, cause_text
 
 METASTORE_URIS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
 """Settings that name the metastore of a session, as Spark takes them."""
@@ -26,6 +28,9 @@ def metastore_of(spark: Any) -> str:
 
     They are empty if it has none, or one without an address: Derby in Spark's process. A Connect server's
     hive-site.xml can't be seen.
+
+    Raises:
+        CorruptError: the session's hive-site.xml can't be read.
     """
     if not has_hive(spark):
         return ""
@@ -41,8 +46,15 @@ def _uris_of_site() -> str | None:
     for folder in folders:
         site = Path(folder or "", "hive-site.xml")
         if folder and site.is_file():
-            for each in ElementTree.parse(site).getroot().iter("property"):
+            for each in _properties(site):
                 if (each.findtext("name") or "").strip() == METASTORE_URIS[-1]:
                     return (each.findtext("value") or "").strip() or None
             return None
     return None
+
+
+def _properties(site: Path) -> Iterable[ElementTree.Element]:
+    try:
+        return ElementTree.parse(site).getroot().iter("property")
+    except (OSError, ElementTree.ParseError) as error:
+        raise CorruptError(f"the configuration of Hive can't be read: {cause_text(error)}", path=str(site)) from error
