@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.services.clustering_run import ClusteringRun
+from pudi.services.clustering import ClusteringRun
 from pudi.services.compaction import CompactionRun
 from support.beside import watched
 from support.engines import Engine, per_engine
@@ -84,7 +84,7 @@ def test_columns_stay_when_the_last_write_is_archived(
     engine: Engine, change: str, kind: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Hudi's archiver keeps no write for those who look for columns: so may a table be found."""
-    monkeypatch.setattr("pudi.services.archive_plan._states_columns", lambda snapshot: ())
+    monkeypatch.setattr("pudi.services.archive._states_columns", lambda snapshot: ())
     table = _made(tmp_path / "t", kind, version, "false")
     rows = _changed(table, change)
     table = _serve(tmp_path / "t")
@@ -102,7 +102,7 @@ def test_columns_stay_when_the_last_write_is_archived(
 def test_a_savepoint_does_not_bring_older_columns_back(
     change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pudi.services.archive_plan._states_columns", lambda snapshot: ())
+    monkeypatch.setattr("pudi.services.archive._states_columns", lambda snapshot: ())
     table = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="part")
     table.insert(pa.Table.from_pylist(ROWS[1:], SCHEMA))
     table.savepoint()

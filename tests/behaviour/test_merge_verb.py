@@ -13,7 +13,7 @@ import pytest
 import pudi
 from pudi.engine.local.engine import LocalEngine
 from pudi.engine.spark.engine import SparkEngine
-from pudi.plan.merge_into import MergeJoin
+from pudi.plan.row_changes import MergeJoin
 from pudi.table.merge_builder import MergeBuilder
 from pudi.writes.merge_binding import MergeBinder
 from support.disk import tree

@@ -20,9 +20,8 @@ import pytest
 
 import pudi
 from pudi.client import MetaClient
-from pudi.commit.abort import abort
 from pudi.commit.lease import ServiceLease, lease, revert_to_requested
-from pudi.commit.rollback import plan_of_pending, resume, roll_back
+from pudi.commit.rollback import abort, plan_of_pending, resume, roll_back
 from pudi.commit.transaction import WriteTransaction
 from pudi.concurrency import Liveness
 from pudi.config import ArchiveOptions, resolve
@@ -775,7 +774,7 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(
             waiting[0] = lambda: waiting[1]
         return append_changes(*arguments, **named)
 
-    ids = patch("pudi.services.clustering_run.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
+    ids = patch("pudi.services.clustering.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
     with (
         ids,
         patch("pudi.task.index_keys.append_changes", write),

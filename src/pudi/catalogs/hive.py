@@ -34,7 +34,7 @@ from pudi.errors import NotFoundError, PudiError, RefusedError, TableExistsError
 from pudi.record.partition_path import DEFAULT_PARTITION, escaped_characters
 
 _ANSWER_S: Final = 600.0
-"""As Hive's clients wait (hive.metastore.client.socket.timeout)."""
+"""Seconds for which Hive's clients wait for an answer (hive.metastore.client.socket.timeout)."""
 BATCH: Final = 250
 """Partitions in a request by default; a metastore puts them in one transaction of its database.
 

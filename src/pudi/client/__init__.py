@@ -3,10 +3,10 @@
 It changes nothing but properties. Begin with `meta_client`.
 """
 
-from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import OPENING_OPTIONS, MetaClient, TableProperties
 from pudi.client.result import CommitResult
 from pudi.client.schema_history import read_history
+from pudi.client.settings import merging_of
 from pudi.client.snapshot import TableSnapshot
 
 __all__ = [

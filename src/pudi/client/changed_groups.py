@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from posixpath import basename
 
-from pudi.client.log_merging import merging_of
 from pudi.client.schema_history import read_history
+from pudi.client.settings import merging_of
 from pudi.client.snapshot import TableSnapshot
 from pudi.filegroup import BaseFile, FileSlice, LogFile
 from pudi.format import CommitMetadata, FileGroupId, WriteStat, parse_base_file, parse_log_file

@@ -1,6 +1,7 @@
-"""Roll back a write of any process: delete its files, then its instant, and record a rollback.
+"""Roll back a write of any process: delete its files, then its instant, and record a rollback. Or abort it.
 
-The plan of a rollback is made from markers or from a commit's metadata, or read where another process has stored it.
+The plan of a rollback is made from markers or from a commit's metadata, or read where another process has stored it. An
+aborted write, of this process or of one that died, was never there: no rollback mentions it.
 
 Source: BaseRollbackActionExecutor, BaseRollbackPlanActionExecutor, MarkerBasedRollbackStrategy.
 """
@@ -8,7 +9,7 @@ Source: BaseRollbackActionExecutor, BaseRollbackPlanActionExecutor, MarkerBasedR
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from posixpath import basename
 
@@ -36,6 +37,7 @@ from pudi.format import (
     heartbeat_path,
     parse_data_file,
     parse_instant_file,
+    plan_run_path,
 )
 from pudi.metadata_write.rollback import block_requests, build_rollback_metadata, roll_back_blocks
 from pudi.timeline import Instant
@@ -295,3 +297,41 @@ def _execute(
         Markers(meta.storage, target.commit_time).delete()
         meta.storage.delete([heartbeat_path(target.commit_time)])
     return done, metadata
+
+
+def abort(meta: MetaClient, target: Instant, *, dead: bool = False, written: Sequence[str] = ()) -> None:
+    """Discard a write of this process as if it had never begun: no rollback instant mentions it.
+
+    Below version 8 its log files stay, and a rollback records them in the metadata table.
+
+    Args:
+        meta: the table.
+        target: the write, pending.
+        dead: whether it belongs to another process, which died.
+        written: files that it wrote, relative to the root. A process that rolled it back may have deleted the markers
+            of files that came after.
+
+    Raises:
+        CorruptError: its markers can't be read; nothing was deleted.
+    """
+    with meta.lock:
+        markers = Markers(meta.storage, target.requested)
+        if written:
+            markers.create_missing(written)
+        appended = without_hidden(meta, target.requested, markers.appended())
+        files, blocks = markers.files(), block_requests(meta.storage, appended)
+        if blocks and meta.config.metadata_partitions:  # log files stay: the metadata table must list them
+            roll_back(meta, target)
+            return
+        if dead:  # if it lives after all, it can't complete without this file, and those that it wrote go now
+            meta.delete_locked([meta.store.path(target, State.INFLIGHT)])
+        if target.action in RING_CHANGES:
+            discard_rings(meta, target.requested)
+        meta.delete_locked(files)
+        if dead:
+            meta.delete_locked(unmarked_files(meta.storage, target.requested, meta.store.layout))
+        roll_back_blocks(meta.storage, target.requested, target.requested, blocks, meta.lock.verify)
+        discard_metadata(meta, target.requested)
+        meta.store.discard(target)
+        markers.delete()
+        meta.storage.delete([heartbeat_path(target.requested), plan_run_path(target.requested)])

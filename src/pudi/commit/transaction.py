@@ -19,10 +19,10 @@ from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport
 from pudi.client.schema_history import write_history
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.abort import abort
 from pudi.commit.commit_hook import complete_with_metadata
 from pudi.commit.conditions import CommitCondition
 from pudi.commit.liveness import keep_alive
+from pudi.commit.rollback import abort
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions
 from pudi.context import FileInfo

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient, OpenedMetadata
 from pudi.client.schema_history import read_history
+from pudi.client.settings import merging_of
 from pudi.client.snapshot import TableSnapshot
 from pudi.config import Option, ValidatorOptions
 from pudi.config.option import checked_name

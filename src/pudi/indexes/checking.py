@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.schema_history import read_history
+from pudi.client.settings import merging_of
 from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.abort import abort
 from pudi.commit.dead_writers import dead_writes, pending_writes
+from pudi.commit.rollback import abort
 from pudi.concurrency import Liveness
 from pudi.config import Options, WriteOptions, metadata_switched_off
 from pudi.errors import BlockedError, ConflictError, CorruptError, InvalidArgumentError, NotSupportedError, PudiError

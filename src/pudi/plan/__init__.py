@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from pudi.context.runtime import load_export
 
 if TYPE_CHECKING:
-    from pudi.plan.change_where import Change
     from pudi.plan.log_files import Append, LogOptions, Merging
-    from pudi.plan.merge_into import MergeJoin, MergeUpsert
     from pudi.plan.read import ReadableTable, ReadPlan, Selection, plan_read
+    from pudi.plan.row_changes import Change, MergeJoin, MergeUpsert
     from pudi.plan.skipping import IndexSource, skip_slices
     from pudi.plan.write import (
         FileTask,
@@ -56,13 +55,13 @@ __all__ = [
 
 _SOURCES = {
     "Append": "pudi.plan.log_files",
-    "Change": "pudi.plan.change_where",
+    "Change": "pudi.plan.row_changes",
     "FileTask": "pudi.plan.write",
     "IndexSource": "pudi.plan.skipping",
     "InsertRoute": "pudi.plan.write",
     "LogOptions": "pudi.plan.log_files",
-    "MergeJoin": "pudi.plan.merge_into",
-    "MergeUpsert": "pudi.plan.merge_into",
+    "MergeJoin": "pudi.plan.row_changes",
+    "MergeUpsert": "pudi.plan.row_changes",
     "Merging": "pudi.plan.log_files",
     "Operation": "pudi.plan.write",
     "PartitionTask": "pudi.plan.write",

@@ -16,10 +16,9 @@ from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.snapshot import TableSnapshot
-from pudi.commit.abort import abort
 from pudi.commit.dead_writers import refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import is_available
-from pudi.commit.rollback import resume, roll_back
+from pudi.commit.rollback import abort, resume, roll_back
 from pudi.config import ArchiveOptions, Options, WriteOptions, check_writable
 from pudi.errors import BlockedError, InvalidArgumentError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSystemView, StorageListing, ViewOptions

@@ -16,7 +16,7 @@ from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.filegroup.clean_history import cleans_after, retained_text
 from pudi.format import Action, State
 from pudi.format.instants import encode_savepoint
-from pudi.services.archive_plan import replaced_files
+from pudi.services.archive import replaced_files
 from pudi.services.clean_plan import savepointed_names
 from pudi.storage import delete_for_good
 from pudi.timeline import Instant, archive

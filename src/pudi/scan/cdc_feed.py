@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pudi.client import MetaClient, TableSnapshot, read_history
-from pudi.client.log_merging import merging_of_changes
+from pudi.client.settings import merging_of_changes
 from pudi.context.runtime import lazy_module
 from pudi.engine.local.reader import read_changes
 from pudi.errors import InvalidArgumentError, NotFoundError, NotSupportedError

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 
 from pudi.client import MetaClient, TableSnapshot, merging_of
-from pudi.client.write_settings import change_logging
+from pudi.client.settings import change_logging
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, ServiceLease

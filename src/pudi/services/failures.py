@@ -23,9 +23,8 @@ from datetime import datetime, timezone
 from posixpath import basename
 
 from pudi.client.meta_client import MetaClient
-from pudi.commit.abort import abort
 from pudi.commit.lease import PlanTakenError, is_available
-from pudi.commit.rollback import roll_back
+from pudi.commit.rollback import abort, roll_back
 from pudi.config import WriteOptions
 from pudi.context import Storage
 from pudi.errors import ConflictError, NotFoundError, PudiError, cause_text

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pudi.client import read_history
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
-from pudi.client.write_settings import file_options
+from pudi.client.settings import file_options
 from pudi.commit.lease import ServiceLease
 from pudi.format import CommitMetadata, WriteStat, stats_by_partition
 from pudi.indexes.column_stats.statistics import indexed_columns

@@ -15,9 +15,9 @@ from functools import partial
 
 from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import CLEAN_UP, METADATA_TABLE, ActionReport, CommitResult
-from pudi.commit.abort import abort
 from pudi.commit.dead_writers import finish_rollbacks, refuse_pending_restore, sweep
 from pudi.commit.lease import PlanTakenError, PlanTransaction, is_available
+from pudi.commit.rollback import abort
 from pudi.commit.transaction import Work, begin_report
 from pudi.config import CleanOptions, CompactionOptions, Options
 from pudi.errors import NotFoundError

@@ -23,7 +23,7 @@ from pudi.errors import InvalidArgumentError, PudiError
 from pudi.expr import Cast, Column, Expr, leaf_columns, parse, replace_columns
 from pudi.expr.sqltypes import holds_integer, is_binary, is_decimal, is_float, is_integer, is_string, is_timestamp
 from pudi.expr.tree import And, Arith, Compare, In, IsNull, Like, Literal, Neg, Not, Or, find_column
-from pudi.plan.merge_into import MergeNames
+from pudi.plan.row_changes import MergeNames
 from pudi.statement.host import Host
 from pudi.statement.table_uses import conjuncts
 from pudi.statement.translate.casts import is_plain_day, is_plain_moment

@@ -17,7 +17,7 @@ from pyarrow import types as pt
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr.sqltypes import is_binary, is_string
 from pudi.schema.arrays import joined_arrays, list_offsets
-from pudi.statement.translate.kinds import spark_name
+from pudi.statement.translate.typed_values import spark_name
 
 _WIDE = pa.decimal256(76, 38)
 _DIGITS = 38

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pudi.client import CommitResult
 from pudi.config.arguments import map_given
-from pudi.plan.merge_into import ComputedValues, MergeKind
+from pudi.plan.row_changes import ComputedValues, MergeKind
 from pudi.writes.merge_binding import Clause, MergeRequest
 
 

@@ -12,9 +12,8 @@ from pudi.context import Context, Storage
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, UnavailableError, naming
 from pudi.merge import DELETED, MergeRule
 from pudi.merge.deletes import check_given_columns
-from pudi.plan.change_where import Change
-from pudi.plan.merge_into import MergeJoin, MergeUpsert
 from pudi.plan.read import ReadPlan
+from pudi.plan.row_changes import Change, MergeJoin, MergeUpsert
 from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, FixedColumns, written_schema

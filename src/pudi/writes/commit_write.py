@@ -9,10 +9,9 @@ from functools import partial
 from pudi.client.find_index import key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
 from pudi.client.inflight_builds import maintained_partitions
-from pudi.client.log_merging import merging_of_deletes
 from pudi.client.result import CLEAN_UP
 from pudi.client.schema_commit import build_commit_metadata
-from pudi.client.write_settings import change_logging, combines, event_time_column, file_options
+from pudi.client.settings import change_logging, combines, event_time_column, file_options, merging_of_deletes
 from pudi.commit.conditions import CommitCondition, ProgressIsSole, SchemaUnchanged
 from pudi.commit.liveness import early_detection
 from pudi.commit.transaction import Work, WriteTransaction

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from pudi.client.result import CommitResult
-from pudi.client.write_settings import file_options
+from pudi.client.settings import file_options
 from pudi.errors import CorruptError, NotSupportedError, TableExistsError
 from pudi.filegroup.basefile_copies import ForeignFile
 from pudi.format.layout import staging_dir

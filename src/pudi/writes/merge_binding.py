@@ -11,15 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.client.find_index import find_index
-from pudi.client.log_merging import merging_of
 from pudi.client.schema_history import read_history
+from pudi.client.settings import merging_of
 from pudi.client.snapshot import TableSnapshot
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare
 from pudi.plan import ReadableTable, Selection, plan_read
-from pudi.plan.change_where import bind_assignments, bind_one
-from pudi.plan.merge_into import (
+from pudi.plan.row_changes import (
     SOURCE,
     TARGET,
     ComputedValues,
@@ -29,6 +28,8 @@ from pudi.plan.merge_into import (
     MergeNames,
     MergeStage,
     NewestRows,
+    bind_assignments,
+    bind_one,
 )
 from pudi.schema import RECORD_KEY, field_at, roots_of
 

@@ -16,7 +16,7 @@ from pudi.commit.retry import Retries
 from pudi.config import check_writable
 from pudi.errors import ConflictError, PudiError
 from pudi.plan import MergeUpsert, Operation, ReadPlan
-from pudi.plan.merge_into import (
+from pudi.plan.row_changes import (
     MergeJoin,
     upsert_of,
 )

@@ -14,8 +14,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pudi.client import MetaClient, TableSnapshot
-from pudi.commit.abort import abort
 from pudi.commit.lease import is_available
+from pudi.commit.rollback import abort
 from pudi.concurrency import ConflictCheck, KeyScope, contradicted_clusterings, is_of_pudi, refuse_contradicted
 from pudi.config import ALLOW_UPDATES, PREFER_WRITER, ClusteringOptions, LockSettings, Options, WriteOptions
 from pudi.format import Action, FileGroupId, State, instant_to_millis

@@ -9,9 +9,8 @@ from typing import Any
 
 from pudi.client.changed_groups import key_reading
 from pudi.client.hash_rings import make_rings
-from pudi.client.log_merging import merging_of
 from pudi.client.schema_commit import SERVICE_OPERATIONS
-from pudi.client.write_settings import sizing
+from pudi.client.settings import merging_of, sizing
 from pudi.concurrency import TimelineBehindError
 from pudi.config import WriteOptions
 from pudi.errors import ConflictError, InvalidArgumentError, NotFoundError, NotSupportedError

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pudi.client.hash_rings import renewed_index
-from pudi.client.log_merging import merging_of
 from pudi.client.partitions import (
     bind_to_partitions,
     delete_request,
@@ -24,6 +23,7 @@ from pudi.client.partitions import (
     partition_paths,
 )
 from pudi.client.result import CommitResult
+from pudi.client.settings import merging_of
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, columns, evaluate

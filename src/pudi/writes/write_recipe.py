@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
+from pudi.client.settings import log_options
 from pudi.client.snapshot import TableSnapshot
-from pudi.client.write_settings import log_options
 from pudi.commit.conditions import CommitCondition, SoleProgress
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pudi.client.log_merging import merging_of
 from pudi.client.meta_client import MetaClient
 from pudi.client.result import CommitResult
+from pudi.client.settings import merging_of
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice
 from pudi.plan import Append, Change, FileTask, Operation, ReadableTable, Selection, WritePlan, plan_read
-from pudi.plan.change_where import bind_assignments
+from pudi.plan.row_changes import bind_assignments
 from pudi.writes.place_records import latest_slices, place_by_key
 from pudi.writes.write import run_write
 from pudi.writes.write_recipe import Placement, WriteAttempt, WriteRecipe, WriteRequest, never, take_nothing

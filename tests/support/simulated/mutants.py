@@ -161,7 +161,7 @@ _LOCK = "pudi.locks.storage_lock:StorageBasedLock"
 _CHECK = "pudi.concurrency.conflicts:ConflictCheck"
 _RETENTION = "pudi.services.clean_plan:RetentionRules"
 _WORK = "pudi.commit.commit_hook:_IndexWork"
-_PLAN = "pudi.services.archive_plan"
+_PLAN = "pudi.services.archive"
 
 MUTANTS: Sequence[Mutant] = (
     _mutant(
@@ -430,7 +430,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a write to a file group of a pending clustering completes, and the clustering too",
         (f"{_CHECK}.check_clusterings", "for other, group in self.contradicted(now):", "for other, group in ():"),
-        ("pudi.services.clustering_run:ClusteringRun.check", "if changed:", "if False:"),
+        ("pudi.services.clustering:ClusteringRun.check", "if changed:", "if False:"),
         wants=_clusters,
     ),
     _mutant(

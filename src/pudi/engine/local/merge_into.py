@@ -16,7 +16,8 @@ from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
 from pudi.plan import MergeUpsert
-from pudi.plan.merge_into import (
+from pudi.plan.read import ReadPlan
+from pudi.plan.row_changes import (
     AMBIGUOUS,
     MOVES,
     SOURCE,
@@ -27,7 +28,6 @@ from pudi.plan.merge_into import (
     MergeStage,
     NewestRows,
 )
-from pudi.plan.read import ReadPlan
 from pudi.schema import META_FIELDS, conform, incoming, is_untyped, normalise, values_at
 from pudi.schema.arrays import mask_of, take
 from pudi.tagging.index import Spread

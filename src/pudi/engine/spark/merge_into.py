@@ -19,7 +19,7 @@ from pudi.expr import Expr, to_spark_sql
 from pudi.expr.tree import Literal
 from pudi.merge import DELETED
 from pudi.plan import MergeUpsert, ReadPlan
-from pudi.plan.merge_into import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind, MergeStage
+from pudi.plan.row_changes import AMBIGUOUS, MOVES, SOURCE, TARGET, MergeClause, MergeJoin, MergeKind, MergeStage
 from pudi.schema import META_FIELDS, arrow_to_spark_json, is_untyped, normalise, spark_struct_to_arrow
 from pudi.schema.spark_types import arrow_to_spark_type, quote, quote_path
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.errors import PudiError
-from pudi.plan.merge_into import SOURCE, TARGET, MergeStage
+from pudi.plan.row_changes import SOURCE, TARGET, MergeStage
 from pudi.statement.session import Session
 from pudi.statement.tree import Text
 

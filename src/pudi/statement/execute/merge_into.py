@@ -21,14 +21,14 @@ from sqlglot.errors import SqlglotError
 from pudi.errors import PudiError
 from pudi.expr import Column, Expr, constant, leaf_columns, parse
 from pudi.expr.tree import Compare, find_column
-from pudi.plan.merge_into import SOURCE, TARGET, MergeKind, MergeNames, MergeStage
+from pudi.plan.row_changes import SOURCE, TARGET, MergeKind, MergeNames, MergeStage
 from pudi.schema.spark_types import arrow_to_spark_type, quote
 from pudi.schema.types import takes_as_is
 from pudi.statement.execute.merge_computed import CLAUSE, COMPUTED, SIDES, MergeValues
 from pudi.statement.session import Session, named
 from pudi.statement.shared_meaning import compared_exactly, holds, is_shared_in_merge
 from pudi.statement.table_uses import conjuncts
-from pudi.statement.translate.kinds import spark_name
+from pudi.statement.translate.typed_values import spark_name
 from pudi.statement.tree import Merge, MergeAction, Text, When
 from pudi.table import Table
 from pudi.table.merge_builder import execute_clauses

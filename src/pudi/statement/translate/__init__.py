@@ -11,7 +11,7 @@ from pudi.statement.table_uses import EXPLAIN
 from pudi.statement.translate.casts import JAVA_TEXT
 from pudi.statement.translate.query import Describe, Queries
 from pudi.statement.translate.scope import Columns
-from pudi.statement.translate.values import REFUSED, refused
+from pudi.statement.translate.typed_values import REFUSED, refused
 
 __all__ = ["JAVA_TEXT", "REFUSED", "Columns", "Describe", "refused", "translate"]
 

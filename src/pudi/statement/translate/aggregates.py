@@ -10,11 +10,21 @@ import pyarrow.types as pt
 
 from pudi.expr.sqltypes import decimal, is_decimal, is_integer
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import BOOLEAN, DOUBLE, INT, LONG, NULL, duckdb_name, spark_name
 from pudi.statement.translate.nested import condition
 from pudi.statement.translate.numbers import divided
 from pudi.statement.translate.signatures import argument
-from pudi.statement.translate.values import Value, misfit, refused
+from pudi.statement.translate.typed_values import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LONG,
+    NULL,
+    Value,
+    duckdb_name,
+    misfit,
+    refused,
+    spark_name,
+)
 
 
 @dataclass(frozen=True, slots=True)

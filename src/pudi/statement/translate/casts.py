@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from pudi.expr.sqltypes import is_decimal, is_float, is_integer, is_numeric
-from pudi.statement.translate.kinds import (
+from pudi.statement.translate.typed_values import (
     BINARY,
     BOOLEAN,
     DATE,
@@ -24,10 +24,13 @@ from pudi.statement.translate.kinds import (
     LONG,
     TEXT,
     TIME,
+    Value,
     duckdb_name,
+    fails,
+    guarded,
+    refused,
     spark_name,
 )
-from pudi.statement.translate.values import Value, fails, guarded, refused
 
 JAVA_TEXT = "pudi_java_text"
 """The function that prints floating point numbers as Java does."""

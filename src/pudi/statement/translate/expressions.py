@@ -11,14 +11,35 @@ import pyarrow.types as pt
 from sqlglot import exp
 
 from pudi.expr.sqltypes import decimal, is_float, is_integer
-from pudi.statement.translate import kinds, nested, numbers, texts, times
+from pudi.statement.translate import nested, numbers, texts, times
 from pudi.statement.translate.aggregates import AGGREGATES, WINDOWS, Group
 from pudi.statement.translate.casts import cast, try_cast
-from pudi.statement.translate.kinds import BINARY, BOOLEAN, DATE, DOUBLE, INT, INTERVAL, LONG, NULL, TEXT, TIME, quoted
 from pudi.statement.translate.nested import condition, equal
 from pudi.statement.translate.scope import Columns, Scope
 from pudi.statement.translate.signatures import Function, argument
-from pudi.statement.translate.values import Value, fails, misfit, refused, text
+from pudi.statement.translate.typed_values import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    KIND_BY_NAME,
+    LONG,
+    NULL,
+    TEXT,
+    TIME,
+    Value,
+    duckdb_name,
+    fails,
+    misfit,
+    of_sql,
+    quoted,
+    refused,
+    spark_name,
+    text,
+    wider,
+)
 
 _Node = Any
 """A node of sqlglot's tree, whose type has another name in each release."""
@@ -28,7 +49,7 @@ FUNCTIONS: Mapping[str, Function] = {
     **numbers.NUMBERS,
     **texts.TEXTS,
     **times.TIMES,
-    **{name: nested.conversion(kind) for name, kind in kinds.BY_NAME.items() if name not in {"real", "integer"}},
+    **{name: nested.conversion(kind) for name, kind in KIND_BY_NAME.items() if name not in {"real", "integer"}},
 }
 """The functions that mean the same on one machine as on Spark, by name."""
 
@@ -92,7 +113,7 @@ class Expressions:
             place = self._scope.places.get(node.this.name.lower())
             value = value if place is None else replace(value, sql=str(place))
         if pt.is_map(value.kind) or pt.is_struct(value.kind):
-            raise refused(f"an order by {kinds.spark_name(value.kind)}", "name its fields")
+            raise refused(f"an order by {spark_name(value.kind)}", "name its fields")
         return f"{value.sql} {'DESC' if falls else 'ASC'} NULLS {'FIRST' if first else 'LAST'}"
 
     # Constants and columns
@@ -233,7 +254,7 @@ class Expressions:
         sql, columns = self._queries.subquery(query, self._scope)
         if len(columns) != 1:
             raise refused(f"IN of {len(columns)} columns", "compare single values")
-        kind = kinds.wider(found.kind, columns[0][1])
+        kind = wider(found.kind, columns[0][1])
         if kind is None or pt.is_map(kind):
             raise misfit("IN", found.kind, columns[0][1])
         if kind != columns[0][1]:
@@ -292,18 +313,18 @@ class Expressions:
         return nested.if_else("if", [*args, Value("NULL", NULL) if other is None else self.value(other)])
 
     def _cast(self, node: _Node) -> Value:
-        target = kinds.of_sql(node.args["to"])
+        target = of_sql(node.args["to"])
         if target is None:
             raise refused(f"a CAST AS {node.args['to'].sql('spark')}")
         inner = node.this
         if isinstance(inner, exp.Literal) and not inner.is_string and is_float(target):
-            return Value(f"CAST({text(str(inner.this))} AS {kinds.duckdb_name(target)})", target)
+            return Value(f"CAST({text(str(inner.this))} AS {duckdb_name(target)})", target)
         found = self.value(inner)
         if isinstance(node, exp.TryCast):
             return try_cast(found, target) if node.args.get("safe") else cast(found, target)
         # DATE '…' and TIMESTAMP '…', which are errors if they are none
         made = cast(found, target).sql
-        wrong = fails(f"{found.literal!r} as a {kinds.spark_name(target)}: write yyyy-MM-dd, yyyy-MM-dd HH:mm:ss")
+        wrong = fails(f"{found.literal!r} as a {spark_name(target)}: write yyyy-MM-dd, yyyy-MM-dd HH:mm:ss")
         return Value(f"CASE WHEN {made} IS NULL THEN {wrong} ELSE {made} END", target)
 
     # Functions
@@ -449,9 +470,7 @@ def number(digits: str) -> Value:
         for kind in (INT, LONG):
             if -1 << (kind.bit_width - 1) <= whole < 1 << (kind.bit_width - 1):
                 least = whole == -1 << (kind.bit_width - 1)  # read as minus of a number of a wider type
-                sql = (
-                    f"CAST('{whole}' AS {kinds.duckdb_name(kind)})" if least else f"({whole})" if whole < 0 else digits
-                )
+                sql = f"CAST('{whole}' AS {duckdb_name(kind)})" if least else f"({whole})" if whole < 0 else digits
                 return Value(sql, kind, whole)
         digits = f"{digits}."
     if "e" in digits.lower():
@@ -461,7 +480,7 @@ def number(digits: str) -> Value:
     kind = decimal(max(size, len(fraction), 1), len(fraction))
     if kind is None:
         raise refused(f"the constant {digits}, of more than 38 digits")
-    return Value(f"CAST('{digits}' AS {kinds.duckdb_name(kind)})", kind, digits)
+    return Value(f"CAST('{digits}' AS {duckdb_name(kind)})", kind, digits)
 
 
 _ARITHMETIC: Mapping[type, str] = {exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div"}

@@ -9,20 +9,23 @@ import pyarrow.types as pt
 
 from pudi.expr.sqltypes import is_integer
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import (
+from pudi.statement.translate.signatures import Function, Rule, argument, function, given
+from pudi.statement.translate.typed_values import (
     BOOLEAN,
     DOUBLE,
     FLOAT,
     INT,
     NULL,
     TEXT,
+    Value,
     compared,
     duckdb_name,
+    misfit,
+    refused,
     spark_name,
+    text,
     widest,
 )
-from pudi.statement.translate.signatures import Function, Rule, argument, function, given
-from pudi.statement.translate.values import Value, misfit, refused, text
 
 
 def one_of(name: str, args: Sequence[Value]) -> tuple[pa.DataType, list[Value]]:

@@ -18,19 +18,21 @@ from pudi.expr.sqltypes import (
     is_numeric,
 )
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import (
+from pudi.statement.translate.signatures import Function, Signature, argument, constant_int, function, given
+from pudi.statement.translate.typed_values import (
     BOOLEAN,
     DOUBLE,
     INT,
     LONG,
     TEXT,
+    Value,
     common_number,
     duckdb_name,
+    misfit,
+    refused,
     spark_name,
     widest,
 )
-from pudi.statement.translate.signatures import Function, Signature, argument, constant_int, function, given
-from pudi.statement.translate.values import Value, misfit, refused
 
 _NAN = "CAST('nan' AS DOUBLE)"
 _MOST, _LEAST = "9223372036854775807", "CAST('-9223372036854775808' AS BIGINT)"

@@ -9,12 +9,22 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pudi.errors import InvalidArgumentError
-from pudi.statement.translate import kinds
 from pudi.statement.translate.casts import cast
 from pudi.statement.translate.expressions import Expressions
-from pudi.statement.translate.kinds import LONG, is_known, plain, quoted
 from pudi.statement.translate.scope import Columns, Scope, Source
-from pudi.statement.translate.values import Value, misfit, refused
+from pudi.statement.translate.typed_values import (
+    LONG,
+    Value,
+    duckdb_name,
+    is_known,
+    misfit,
+    plain,
+    quoted,
+    refused,
+    spark_name,
+    wider,
+    widest,
+)
 
 _Node = Any
 """A node of sqlglot's tree, whose type has another name in each release."""
@@ -187,7 +197,7 @@ class Queries:
         ]
         if any(changed):
             chosen = ", ".join(
-                f"CAST({quoted(name)} AS {kinds.duckdb_name(kind)}) AS {quoted(name)}" if other else quoted(name)
+                f"CAST({quoted(name)} AS {duckdb_name(kind)}) AS {quoted(name)}" if other else quoted(name)
                 for (name, kind), other in zip(columns, changed, strict=True)
             )
             for part in ("db", "catalog"):
@@ -219,7 +229,7 @@ class Queries:
             right = source.find(name)
             if left is not None and right is not None and left[1] != right[1]:
                 raise refused(
-                    f"a join USING ({name}) of {kinds.spark_name(left[1])} and {kinds.spark_name(right[1])}",
+                    f"a join USING ({name}) of {spark_name(left[1])} and {spark_name(right[1])}",
                     "join ON an equality with a CAST",
                 )
 
@@ -302,7 +312,7 @@ class Queries:
             raise misfit(f"a {node.key.upper()} of {len(left)} and {len(right)} columns")
         found = []
         for (name, a), (_, b) in zip(left, right, strict=True):
-            kind = kinds.wider(a, b)
+            kind = wider(a, b)
             if kind is None:
                 raise misfit(f"column {name} of a {node.key.upper()}", a, b)
             found.append((name, kind))
@@ -323,7 +333,7 @@ class Queries:
             raise misfit("VALUES with rows of several lengths")
         found = []
         for place in range(len(rows[0])):
-            kind = kinds.widest(row[place].kind for row in rows)
+            kind = widest(row[place].kind for row in rows)
             if kind is None:
                 raise misfit(f"column {place + 1} of VALUES", *(row[place].kind for row in rows))
             found.append((f"col{place + 1}", kind))
@@ -404,7 +414,7 @@ def _exploded(node: _Node, expressions: Expressions) -> Value | None:
         return None
     found = expressions.value(node.expressions[0])
     if not pa.types.is_list(found.kind):
-        raise refused(f"explode of {kinds.spark_name(found.kind)}")
+        raise refused(f"explode of {spark_name(found.kind)}")
     return Value(f"UNNEST({found.sql})", found.kind.value_type)
 
 

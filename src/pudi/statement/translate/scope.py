@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from pudi.errors import InvalidArgumentError
 from pudi.statement.translate import nested
-from pudi.statement.translate.kinds import quoted
-from pudi.statement.translate.values import Value
+from pudi.statement.translate.typed_values import Value, quoted
 
 NO_COLUMN = "SQL: there is no column"
 """Beginning of the error of a name that is no column."""

@@ -10,8 +10,19 @@ import pyarrow.types as pt
 
 from pudi.expr.sqltypes import is_numeric
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import BINARY, BOOLEAN, DATE, DOUBLE, INT, LONG, TEXT, TIME
-from pudi.statement.translate.values import Value, misfit, refused
+from pudi.statement.translate.typed_values import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    TEXT,
+    TIME,
+    Value,
+    misfit,
+    refused,
+)
 
 Rule = Callable[[str, Sequence[Value]], Value]
 """Makes a call of a function: of its name, for messages, and its arguments."""

@@ -11,7 +11,6 @@ import pyarrow.types as pt
 
 from pudi.errors import InvalidArgumentError
 from pudi.statement.translate.casts import cast
-from pudi.statement.translate.kinds import BINARY, BOOLEAN, INT, TEXT, widest
 from pudi.statement.translate.signatures import (
     Function,
     Rule,
@@ -22,7 +21,18 @@ from pudi.statement.translate.signatures import (
     function,
     given,
 )
-from pudi.statement.translate.values import Value, fails, misfit, refused, text
+from pudi.statement.translate.typed_values import (
+    BINARY,
+    BOOLEAN,
+    INT,
+    TEXT,
+    Value,
+    fails,
+    misfit,
+    refused,
+    text,
+    widest,
+)
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _CLASSES = {

@@ -9,9 +9,24 @@ import pyarrow as pa
 
 from pudi.expr.sqltypes import is_integer
 from pudi.statement.translate.casts import at_utc, beyond, cast, floor_divided, moment
-from pudi.statement.translate.kinds import DATE, DOUBLE, INT, INTERVAL, LOCAL_TIME, LONG, NULL, TEXT, TIME
 from pudi.statement.translate.signatures import Function, Rule, Signature, argument, constant_text, function, given
-from pudi.statement.translate.values import Value, fails, guarded, misfit, refused, text
+from pudi.statement.translate.typed_values import (
+    DATE,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    LOCAL_TIME,
+    LONG,
+    NULL,
+    TEXT,
+    TIME,
+    Value,
+    fails,
+    guarded,
+    misfit,
+    refused,
+    text,
+)
 
 _DAYS = {"MONTH": "months", "YEAR": "years", "WEEK": "weeks", "DAY": "days", "QUARTER": "quarters"}
 _MICROS = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000, "MILLISECOND": 1000, "MICROSECOND": 1}
