@@ -8,6 +8,7 @@ import threading
 import weakref
 from bisect import insort
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, TypeAlias, cast
 
 import pyarrow as pa
@@ -143,15 +144,13 @@ class OpenFiles(StorageWrapper):
 
     def open_local(self, path: str) -> int | None:
         """Return a descriptor of a file on this machine; None in other storages."""
-        with self._guard:
-            known = self._open.get(path)
-            if known is not None:
-                return os.dup(known)
+        with self._guard, suppress(OSError):  # without a descriptor left, the storage opens the file or reports it
+            if path in self._open:
+                return os.dup(self._open[path])
         found = open_local(self.inner, path)
-        if found is not None:
-            with self._guard:
-                if len(self._open) < _KEPT_OPEN and path not in self._open:
-                    self._open[path] = os.dup(found)
+        with self._guard, suppress(OSError):  # and the file isn't kept
+            if found is not None and len(self._open) < _KEPT_OPEN and path not in self._open:
+                self._open[path] = os.dup(found)
         return found
 
     def read_tail(self, path: str, length: int) -> tuple[bytes, int]:
