@@ -307,7 +307,7 @@ def keep_written(content: bytes, keys: Sequence[str], values: Sequence[bytes]) -
         values: the records.
     """
     lists = {key: file_list_of(value) for key, value in zip(keys, values, strict=True)}
-    _kept.keep((content, RECORD_AVRO), lists, len(content))
+    _keep(content, RECORD_AVRO, lists)
 
 
 def _merged_files(
@@ -362,8 +362,13 @@ def _file_lists(content: bytes, schema: str | None, path: str) -> FileLists:
     else:
         rows = decode_entries(entries, schema_json, columns_of("files"), path=path) if entries.num_rows else None
         found = {} if rows is None else {row["key"]: _plain(row["filesystemMetadata"]) for row in rows.to_pylist()}
-    _kept.keep((content, schema or ""), found, len(content))
+    _keep(content, schema or "", found)
     return found
+
+
+def _keep(content: bytes, schema: str, lists: FileLists) -> None:
+    if len(content) <= _kept.most:  # a larger one would push out all others, and stay
+        _kept.keep((content, schema), lists, len(content))
 
 
 def _plain(entries: Sequence[tuple[str, Mapping[str, int]]] | None) -> dict[str, int | None]:

@@ -7,17 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pudi.context import RecentValues
 from pudi.errors import CorruptError
 from pudi.format.avro_values import BadAvro
 from pudi.format.delete_encode import encode_deletes
 from pudi.format.hfile_write import encode_hfile
 from pudi.format.log_block import BlockKind, Header, LogBlock
 from pudi.format.varints import BadVarint
-from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA, RecordType, column_stats_records, deleted_stats
+from pudi.metadata import RECORD_AVRO, RECORD_SCHEMA, RecordType, column_stats_records, deleted_stats, plain_records
 from pudi.metadata.changes import encode_changes, files_changes
 from pudi.metadata.decode import decoded_base, decoded_blocks
 from pudi.metadata.merge import entries_of, merged
-from pudi.metadata.plain_records import file_list_of, file_list_record, merged_lists, stats_tombstone
+from pudi.metadata.plain_records import (
+    FileLists,
+    file_list_of,
+    file_list_record,
+    keep_written,
+    merged_lists,
+    stats_tombstone,
+)
 
 _NAMES = st.sampled_from(["a.parquet", "b.parquet", "ü", "x" * 200, ""])
 _LISTS = st.dictionaries(_NAMES, st.none() | st.integers(0, 2**62), max_size=4)
@@ -95,6 +103,17 @@ def deletes(keys: set[str]) -> LogBlock:
 def logged(kind: BlockKind, content: bytes) -> LogBlock:
     headers = {Header.INSTANT_TIME: "1", Header.SCHEMA: RECORD_AVRO}
     return LogBlock(kind, headers, memoryview(content), padded=memoryview(content + bytes(16)), path="log", offset=0)
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_lists_above_the_bound_are_not_kept(monkeypatch: pytest.MonkeyPatch, spare: int) -> None:
+    read, content = hfile({"p": {"a.parquet": 1}}), hfile({"p": {"b.parquet": 2}})
+    kept: RecentValues[tuple[bytes, str], FileLists] = RecentValues(len(content) + spare)
+    monkeypatch.setattr(plain_records, "_kept", kept)
+    assert merged_lists(("base", read), [], ["p"]) == {"p": {"a.parquet": 1}}
+    keep_written(content, ["p"], [file_list_record(RecordType.FILES, {"b.parquet": 2})])
+    found = [kept.get(key) is not None for key in ((read, ""), (content, RECORD_AVRO))]
+    assert found == ([False, True] if spare == 0 else [False, False])
 
 
 def test_another_record_in_a_list_of_files_is_refused() -> None:
