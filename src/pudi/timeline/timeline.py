@@ -33,7 +33,7 @@ class Timeline:
         is_moving: whether an upgrade or downgrade of the table is under way that moves the timeline.
         unrequested: requested times of inflight instants whose requested file is gone: their writers went on after they
             had been rolled back.
-        folders: names of the folders in the timeline's folder; None where it wasn't listed for them.
+        folders: names of the folders in the timeline's folder; None where its listing doesn't tell for sure.
         pending: instants that are requested or inflight, but for savepoints. A savepoint has the requested time of the
             completed commit that it keeps: a pending one keeps nothing yet, and doesn't make the commit pending.
     """
@@ -250,6 +250,11 @@ def _instant(file: InstantFile, info: FileInfo, layout: Layout) -> Instant:
     return Instant(file.requested, file.action, file.state, millis_to_instant(info.modified_ms, "LOCAL"), 1)
 
 
+_AT_ONCE = 100
+"""Number of files up to which a folder is taken to be listed in one piece. The first piece of a longer listing may be
+older than the folder of the history, and the next one younger than the moment when instants went there."""
+
+
 class ListedTimeline:
     """The timeline in a folder as it was last listed: a writer lists it some ten times and mostly finds the same.
 
@@ -277,7 +282,7 @@ class ListedTimeline:
         if layout == 1:
             return _listed_with_times(storage, folder, layout)
         files, folders = list_names(storage, folder)
-        names, below = frozenset(files), frozenset(folders)
+        names, below = frozenset(files), frozenset(folders) if len(files) <= _AT_ONCE else None
         last = self._last or (frozenset(), Timeline(layout=layout))
         if names == last[0] and below == last[1].folders:
             return copy(last[1])

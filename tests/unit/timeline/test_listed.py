@@ -60,6 +60,16 @@ def test_folders_beside_the_instants_are_those_of_the_last_listing() -> None:
     assert Timeline.from_names(folder.names).folders is None
 
 
+def test_a_long_listing_says_nothing_of_folders() -> None:
+    """It's read in pieces: instants may have been archived in between, and their folder made."""
+    timeline, folder = ListedTimeline(), Folder([f"{20240101000000000 + n}.commit.requested" for n in range(101)])
+    assert listed(timeline, folder).folders is None
+    folder.folders = ["history"]
+    assert listed(timeline, folder).folders is None
+    del folder.names[0]
+    assert listed(timeline, folder).folders == {"history"}
+
+
 def test_times_are_read_where_names_have_none() -> None:
     folder = Folder(["20240101000000000.commit"])
     timeline = ListedTimeline()
