@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 import random
 import warnings
 from collections.abc import Iterator
@@ -236,6 +237,13 @@ class TestPolars:
         assert found.sort("id").equals(whole.filter(predicate).select("place.name", "id").sort("id"))
         assert {str(part) for part in split_conjuncts(plans[-1].where)} == {"place.x = 3", "place.name = 'n1'"}
 
+    def test_rows_without_columns_are_counted(self, table: pudi.Table) -> None:
+        scan = table.scan(["id", "place.x"])
+        assert scan.to_dataset().to_table(columns=[]).num_rows == COUNT - 8
+        context = pytest.importorskip("datafusion").SessionContext()
+        context.register_dataset("t", scan.to_dataset())
+        assert context.sql("SELECT count(*) AS n FROM t").to_pylist() == [{"n": COUNT - 8}]
+
 
 class TestDataFusion:
     def test_a_query_gives_what_the_whole_rows_give(self, table: pudi.Table, plans: list[ReadPlan]) -> None:
@@ -304,6 +312,10 @@ class TestDatasets:
             pads.Scanner.from_dataset(made).to_table()
         with pytest.raises(pudi.NotSupportedError, match="with another schema"):
             made.replace_schema(pa.schema([]))
+
+    def test_a_dataset_isnt_pickled(self, table: pudi.Table) -> None:
+        with pytest.raises(pudi.NotSupportedError, match="make the scan where its rows are read"):
+            pickle.dumps(table.scan().to_dataset())
 
     def test_each_query_sees_the_scans_instant(self, tmp_path: Path) -> None:
         made = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="city")

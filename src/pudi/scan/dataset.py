@@ -143,7 +143,7 @@ class ScanDataset(pads.UnionDataset):  # type: ignore[misc]  # pyarrow has no ty
         return []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ScanDataset, (self._scan, self._filters)
+        raise NotSupportedError("to pickle a dataset of a scan: make the scan where its rows are read")
 
 
 class ScanFragment:

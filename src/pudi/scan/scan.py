@@ -75,6 +75,8 @@ class Fields:
 
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of some rows."""
+        if not self.paths:
+            return batch.select([])  # as many rows: batches made of no arrays have none
         columns = [
             batch.column(name) if not inner else pc.struct_field(batch.column(name), inner)
             for name, *inner in self.paths
