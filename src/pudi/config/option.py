@@ -265,7 +265,7 @@ class Options:
         return self.named.get(option.key, option.key)
 
     def having(self, given: Mapping[str, Value]) -> Options:
-        """The options with other values of some, by canonical key."""
+        """Return the options with some values replaced, by canonical key."""
         return replace(self, given={**self.given, **given})
 
 

@@ -220,7 +220,7 @@ class FileGroupId(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Name it in a message."""
+        """The words by which messages name it."""
         return f"file group {self.file_id} of partition {self.partition!r}"
 
 

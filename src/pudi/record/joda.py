@@ -148,7 +148,7 @@ def _modulo(values: pa.Array, by: int) -> pa.Array:
 
 
 def _with_last(values: pa.Array, last: int) -> pa.Array:
-    """Return numbers that count from 1, of those that count from 0."""
+    """Return numbers with the last one in place of 0: hours that begin with 1 count so."""
     return pc.if_else(pc.equal(values, 0), last, values)
 
 

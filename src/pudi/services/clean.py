@@ -198,7 +198,8 @@ def clean_backlog(snapshot: TargetSnapshot) -> Backlog:
 def has_deleted(meta: MetaClient, clean: Instant) -> bool:
     """Return whether files of a pending clean are gone, so that only the end of the clean tells readers why.
 
-    None are if its plan can't be read, or names something else than data files of the table: no run deletes them.
+    A plan that can't be read, or that names something else than data files of the table, has deleted nothing: every
+    run refuses it.
 
     Args:
         meta: the table.

@@ -28,7 +28,7 @@ Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 class KeysInSlices(Protocol):
-    """Knows which keys slices hold, by other files than an index of base files reads; picklable."""
+    """Tells which keys a slice holds by files that an index of base files doesn't read; picklable."""
 
     def find(self, storage: Storage, file_slice: FileSlice, keys: pa.Array) -> np.ndarray:
         """Return the positions of those keys that a slice holds, ascending."""

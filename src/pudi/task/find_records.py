@@ -66,7 +66,7 @@ class RecordQuery:
     virtual: bool = False
 
     def identities(self, keys: pa.Array | pa.ChunkedArray, partitions: pa.Array | pa.ChunkedArray | str) -> pa.Array:
-        """Return the identity of each record key in a partition, or each in its own."""
+        """Return the identity of each record key: all are in one partition, or each is in its own."""
         flat = text_array(keys)
         if not self.partitioned:
             return flat
