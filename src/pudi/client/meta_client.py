@@ -26,6 +26,7 @@ from pudi.config import (
     metadata_switched_off,
     resolve_only,
 )
+from pudi.config.option import text_of
 from pudi.config.table_options import MERGE_ON_READ
 from pudi.context import Context, Lock, Storage
 from pudi.context.runtime import lazy_module
@@ -170,6 +171,12 @@ class MetaClient:
         reads_metadata = not metadata_switched_off(given)
         return cls(storage, properties, context, lock, store, reads_metadata, memory, by_position, given)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle what readers need: in another process the table has its usual lock, and a clock of that process."""
+        locking = {option.key for option in (WriteOptions.lock_provider, *LockSettings.declared)}
+        kept = {key: text_of(value) for key, value in self.options.given.items() if key not in locking}
+        return _for_readers, (self.storage, self.config, kept)
+
     def for_verb(self, options: Mapping[str, str]) -> MetaClient:
         """A client of the same table with the options of one verb."""
         return MetaClient.of(self.storage, self.properties, options, self.context)
@@ -282,3 +289,8 @@ class MetaClient:
     def update_config(self, config: TableConfig) -> None:
         """Take over the table's properties as they were read or changed."""
         self.properties.config = config
+
+
+def _for_readers(storage: Storage, config: TableConfig, options: dict[str, str]) -> MetaClient:
+    """Return a client that was pickled, with the properties as they were."""
+    return MetaClient.of(storage, TableProperties(config), options, Context())

@@ -1,22 +1,27 @@
-"""Plan a read: ask the metadata table which file slices it may leave out, and choose the slices to read."""
+"""Plan a read: choose its columns and its slices, leaving out what the metadata table says that it may."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import ReadOptions, metadata_switched_off
 from pudi.context.runtime import lazy_module
-from pudi.errors import PudiError
+from pudi.errors import InvalidArgumentError, PudiError
+from pudi.expr import Column
 from pudi.filegroup import FileSlice
 from pudi.format import FileGroupId
 from pudi.format.metadata_partitions import FILES
 from pudi.indexes.kind import IndexRead, LookupResult
 from pudi.metadata import MetadataTable
 from pudi.plan import ReadPlan
+from pudi.schema.spark_types import quote
 
 if TYPE_CHECKING:
     from pudi.indexes import registry
@@ -24,6 +29,92 @@ else:
     registry = lazy_module("pudi.indexes.registry")
 
 _log = logging.getLogger("pudi.scan")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The columns of a scan, top-level columns or fields of structs, under the names that the caller gave.
+
+    Attributes:
+        paths: by column, its name and those of the fields inside, from the outside in.
+    """
+
+    paths: tuple[tuple[str, ...], ...]
+
+    def schema(self, read: pa.Schema) -> pa.Schema:
+        """The columns, of the schema that is read."""
+        found = []
+        for name, *inner in self.paths:
+            field = read.field(name)
+            for each in inner:
+                field = field.type.field(each).with_nullable(field.nullable or field.type.field(each).nullable)
+            found.append(field.with_name(".".join((name, *inner))))
+        return pa.schema(found)
+
+    def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of some rows."""
+        if not self.paths:
+            return batch.select([])  # as many rows: batches made of no arrays have none
+        columns = [
+            batch.column(name) if not inner else pc.struct_field(batch.column(name), inner)
+            for name, *inner in self.paths
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
+
+    def chosen(self, names: Sequence[str]) -> Fields:
+        """Return some of the columns, by their names in the scan."""
+        by_name = {".".join(path): path for path in self.paths}
+        return Fields(tuple(by_name[name] for name in names))
+
+    def stored(self, column: Column) -> Column:
+        """Return a column of the scan as the column, or the field inside, that is read."""
+        path = next(path for path in self.paths if ".".join(path) == column.path[0])
+        return Column((*path, *column.path[1:]), column.type)
+
+    def of_frame(self, frame: Any) -> Any:
+        """The columns of a Spark DataFrame."""
+        texts = (f"{'.'.join(map(quote, path))} AS {quote('.'.join(path))}" for path in self.paths)
+        return frame.selectExpr(*texts)
+
+
+def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Sequence[str] | None, Fields | None]:
+    """Split what a user asks for into the columns to read, and the fields to choose from them; None if there are none.
+
+    Args:
+        columns: names of columns, or of fields with dots; None for all columns.
+        schema: the table's columns.
+
+    Raises:
+        InvalidArgumentError: a column is named twice.
+    """
+    if columns is None or isinstance(columns, str) or not isinstance(columns, Iterable):
+        return columns, None  # the plan refuses what is no list
+    paths = [_path(name, schema) for name in columns]
+    if all(len(path) == 1 for path in paths):
+        return columns, None
+    if len(set(paths)) < len(paths):
+        raise InvalidArgumentError("a column is named twice in columns")
+    return list(dict.fromkeys(path[0] for path in paths)), Fields(tuple(paths))
+
+
+def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
+    """The names from the outside in; a name of a column itself, or an unknown one, as it is."""
+    # the plan refuses what is no text
+    if not isinstance(name, str) or "." not in name or schema.get_field_index(name) >= 0:
+        return (name,)
+    first, *inner = name.split(".")
+    if schema.get_field_index(first) < 0:
+        return (name,)
+    kind = schema.field(first).type
+    for position, each in enumerate(inner):
+        if not pa.types.is_struct(kind) or kind.get_field_index(each) < 0:
+            known = (
+                [f"{'.'.join((first, *inner[:position]))}.{f.name}" for f in kind] if pa.types.is_struct(kind) else []
+            )
+            has = f"it has {', '.join(known)}" if known else f"it is {kind}"
+            raise InvalidArgumentError(f"there is no column {name!r}: {'.'.join((first, *inner[:position]))}: {has}")
+        kind = kind.field(each).type
+    return (first, *inner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ from pudi.scan.moments import (
     seen_until,
     warn_before_first,
 )
-from pudi.scan.planning import Groups, Planner, skipper
-from pudi.scan.scan import Scan, chosen_columns
+from pudi.scan.planning import Groups, Planner, chosen_columns, skipper
+from pudi.scan.scan import Scan
 from pudi.timeline import Timeline, parse_time
 
 

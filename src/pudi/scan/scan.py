@@ -14,12 +14,11 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from pudi.client import MetaClient, TableSnapshot
@@ -28,14 +27,13 @@ from pudi.context import Storage
 from pudi.context.runtime import lazy_module
 from pudi.engine.local import read_batches
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, SetupError
-from pudi.expr import Column, Expr, conjunction, replace_columns
-from pudi.filegroup import PathColumns, open_base_file, path_columns
+from pudi.expr import Expr, conjunction, replace_columns
+from pudi.filegroup import FileSlice, PathColumns, open_base_file, path_columns
 from pudi.filegroup.clean_history import naming_retained
 from pudi.format.parquet import parquet_writer
 from pudi.plan import ReadPlan
-from pudi.scan.planning import Planner
-from pudi.schema.spark_types import quote
-from pudi.storage import canonical_root, open_storage, temporary_errors, temporary_file
+from pudi.scan.planning import Fields, Planner
+from pudi.storage import canonical_root, executor_of, open_storage, temporary_errors, temporary_file
 from pudi.task import SliceReader
 from pudi.timeline import TimelinePlace, TimelineStore
 
@@ -51,92 +49,6 @@ else:
     dataset = lazy_module("pudi.scan.dataset")
     lazy_frame = lazy_module("pudi.scan.lazy_frame")
     spark_reader = lazy_module("pudi.engine.spark.reader")
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The columns of a scan, top-level columns or fields of structs, under the names that the caller gave.
-
-    Attributes:
-        paths: by column, its name and those of the fields inside, from the outside in.
-    """
-
-    paths: tuple[tuple[str, ...], ...]
-
-    def schema(self, read: pa.Schema) -> pa.Schema:
-        """The columns, of the schema that is read."""
-        found = []
-        for name, *inner in self.paths:
-            field = read.field(name)
-            for each in inner:
-                field = field.type.field(each).with_nullable(field.nullable or field.type.field(each).nullable)
-            found.append(field.with_name(".".join((name, *inner))))
-        return pa.schema(found)
-
-    def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of some rows."""
-        if not self.paths:
-            return batch.select([])  # as many rows: batches made of no arrays have none
-        columns = [
-            batch.column(name) if not inner else pc.struct_field(batch.column(name), inner)
-            for name, *inner in self.paths
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema(batch.schema))
-
-    def chosen(self, names: Sequence[str]) -> Fields:
-        """Return some of the columns, by their names in the scan."""
-        by_name = {".".join(path): path for path in self.paths}
-        return Fields(tuple(by_name[name] for name in names))
-
-    def stored(self, column: Column) -> Column:
-        """Return a column of the scan as the column, or the field inside, that is read."""
-        path = next(path for path in self.paths if ".".join(path) == column.path[0])
-        return Column((*path, *column.path[1:]), column.type)
-
-    def of_frame(self, frame: Any) -> Any:
-        """The columns of a Spark DataFrame."""
-        texts = (f"{'.'.join(map(quote, path))} AS {quote('.'.join(path))}" for path in self.paths)
-        return frame.selectExpr(*texts)
-
-
-def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> tuple[Sequence[str] | None, Fields | None]:
-    """Split what a user asks for into the columns to read, and the fields to choose from them; None if there are none.
-
-    Args:
-        columns: names of columns, or of fields with dots; None for all columns.
-        schema: the table's columns.
-
-    Raises:
-        InvalidArgumentError: a column is named twice.
-    """
-    if columns is None or isinstance(columns, str) or not isinstance(columns, Iterable):
-        return columns, None  # the plan refuses what is no list
-    paths = [_path(name, schema) for name in columns]
-    if all(len(path) == 1 for path in paths):
-        return columns, None
-    if len(set(paths)) < len(paths):
-        raise InvalidArgumentError("a column is named twice in columns")
-    return list(dict.fromkeys(path[0] for path in paths)), Fields(tuple(paths))
-
-
-def _path(name: str, schema: pa.Schema) -> tuple[str, ...]:
-    """The names from the outside in; a name of a column itself, or an unknown one, as it is."""
-    # the plan refuses what is no text
-    if not isinstance(name, str) or "." not in name or schema.get_field_index(name) >= 0:
-        return (name,)
-    first, *inner = name.split(".")
-    if schema.get_field_index(first) < 0:
-        return (name,)
-    kind = schema.field(first).type
-    for position, each in enumerate(inner):
-        if not pa.types.is_struct(kind) or kind.get_field_index(each) < 0:
-            known = (
-                [f"{'.'.join((first, *inner[:position]))}.{f.name}" for f in kind] if pa.types.is_struct(kind) else []
-            )
-            has = f"it has {', '.join(known)}" if known else f"it is {kind}"
-            raise InvalidArgumentError(f"there is no column {name!r}: {'.'.join((first, *inner[:position]))}: {has}")
-        kind = kind.field(each).type
-    return (first, *inner)
 
 
 def stream_naming_retained(store: TimelineStore, batches: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -162,8 +74,21 @@ class LazyRows:
         """The rows as a `pyarrow.Table`; raises as `to_batches`."""
         return self.to_batches().read_all()
 
-    def to_pandas(self) -> pd.DataFrame:
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in Arrow batches; raises as `to_batches`."""
+        with closing(self.to_batches()) as batches:
+            yield from batches
+
+    def count(self) -> int:
+        """The number of rows; raises as `to_batches`."""
+        return sum(batch.num_rows for batch in self)
+
+    def to_pandas(self, *, types_mapper: Callable[[pa.DataType], Any] | None = None) -> pd.DataFrame:
         """The rows as a pandas DataFrame; raises as `to_batches`.
+
+        Args:
+            types_mapper: returns the pandas type of an Arrow type, or None for the usual one: `pd.ArrowDtype` keeps
+                Arrow's types, `{pa.int64(): pd.Int64Dtype()}.get` makes integers nullable. None for the usual ones.
 
         Raises:
             SetupError: pandas isn't installed.
@@ -172,7 +97,7 @@ class LazyRows:
             import pandas  # noqa: F401, PLC0415 - optional, and pyarrow's own error doesn't say how to install it
         except ImportError:
             raise SetupError("to_pandas needs pandas: pip install 'pudi[pandas]'") from None
-        return self.to_arrow().to_pandas()
+        return self.to_arrow().to_pandas(types_mapper=types_mapper)
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a polars DataFrame; raises as `to_batches`.
@@ -441,6 +366,28 @@ class Scan(LazyRows):
             return batches
         return pa.RecordBatchReader.from_batches(self.schema, (fields.of_batch(batch) for batch in batches))
 
+    def count(self) -> int:
+        """The number of rows.
+
+        Without a condition it comes from the footers of base files, where no log files change them. Otherwise the rows
+        are read, without columns but those of the condition.
+
+        Raises:
+            CorruptError: a file can't be read.
+            NotFoundError: a file is gone, cleaned since the scan was made.
+        """
+        plan, sure = self.plan, 0
+        if plan.narrowed is None and plan.commit_times is None:
+            merged = tuple(each for each in plan.slices if each.logs) if plan.merging is not None else ()
+            stated = plan.slices if not merged else [each for each in plan.slices if not each.logs]
+            with naming_retained(self._meta.store):
+                storage = self._meta.storage
+                sure = sum(executor_of(storage).map(partial(_rows_in_base, storage), stated))
+            plan = replace(plan, slices=merged)
+        rest = replace(self, _planned=replace(plan, columns=()), _fields=None)
+        found = sure + sum(batch.num_rows for batch in rest.to_batches())
+        return int(found if plan.limit is None else min(found, plan.limit))
+
     def narrowed(self, columns: Sequence[str] | None, where: Sequence[Expr], limit: int | None = None) -> Scan:
         """Return a scan of fewer columns and rows, for a filter that a query engine applies to this one.
 
@@ -591,3 +538,8 @@ class Scan(LazyRows):
     def __repr__(self) -> str:
         where = "" if self._plan.where is None else f", where={str(self._plan.where)!r}"
         return f"Scan({self._plan.table}, columns={list(self.schema.names)}{where})"
+
+
+def _rows_in_base(storage: Storage, file_slice: FileSlice) -> int:
+    """Return the number of rows that the footer of a slice's base file states."""
+    return int(open_base_file(storage, file_slice.base_file).num_rows)

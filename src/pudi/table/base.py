@@ -12,6 +12,7 @@ from pudi.client import OPENING_OPTIONS, MetaClient, TableSnapshot
 from pudi.config import Options, TableConfig, WriteOptions, resolve, resolve_only
 from pudi.config.resolve import without_table_options
 from pudi.config.table_options import NEWEST_VERSION
+from pudi.context import Storage
 from pudi.context.runtime import lazy_module
 from pudi.engine import is_spark_frame
 from pudi.engine.local import LocalEngine
@@ -51,6 +52,9 @@ class OpenTable:
     meta: MetaClient
     options: dict[str, str]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _opened_again, (self.meta.storage, self.options)
+
     def reopen(self) -> None:
         """Read the properties again."""
         self.meta = self.meta.reopen(self.options)
@@ -62,6 +66,11 @@ class OpenTable:
             self.options = without_table_options(self.options)  # the version among them was that of before
             self.reopen()
         return done
+
+
+def _opened_again(storage: Storage, options: dict[str, str]) -> OpenTable:
+    """Open a table that was pickled, perhaps in another process, as it is now; raises as `MetaClient.open`."""
+    return OpenTable(MetaClient.open(storage.root, None, options, storage=storage), options)
 
 
 class VerbGroup:

@@ -368,6 +368,14 @@ class Table(
             return replace_action.overwrite(request, data, operation)
         return records_action.write(request, data, operation)
 
+    def __len__(self) -> int:
+        """The number of records now, counted anew each time; see `Scan.count`."""
+        return self.scan().count()
+
+    def __bool__(self) -> bool:
+        """True, also if it's empty: a table that is there."""
+        return True
+
     def __repr__(self) -> str:
         return f"Table({self.path!r})"
 
