@@ -45,7 +45,7 @@ MAY_TAKE = {
     "task/check_keys.py": "keys of one part of the check, and Versions.take",
     "task/compact_logs.py": "partition paths of the deletes in one file group",
     "task/import_files.py": "RecordBuffer.take",
-    "task/log_keys.py": "keys of one file",
+    "task/key_search.py": "keys of one file",
     "task/index_entries.py": "record keys of one file",
     "task/append.py": "digits, and Versions.take",
     "task/staged_keys.py": "keys of one file, and locations of one shard's keys",

@@ -14,10 +14,10 @@ from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit
 from pudi.indexes.kind import IndexKind
 from pudi.metadata.changes import Changes, encode_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_schema import RECORD_SCHEMA, RecordType
 from pudi.metadata_write.build import Building, IndexBuilder, group_ids, write_bases
 from pudi.metadata_write.client import Stats, open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.task.check_files import UNREADABLE
 
 ROW_COUNTS = MetadataPartitionType("row_counts", ("ColumnStatsMetadata",))

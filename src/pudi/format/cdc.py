@@ -6,7 +6,7 @@ import json
 from enum import Enum
 
 from pudi.schema import TableSchema
-from pudi.schema.avro import json_text
+from pudi.schema.table_schema import json_text
 
 OP, TS_MS, BEFORE, AFTER = "op", "ts_ms", "before", "after"
 """Columns of change data."""

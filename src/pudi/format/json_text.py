@@ -16,7 +16,7 @@ import pyarrow.types as pt
 
 from pudi.format.avro_encode import decimal_cells
 from pudi.schema.arrays import content_of, offsets_of
-from pudi.schema.avro import decimal_bytes
+from pudi.schema.table_schema import decimal_bytes
 
 _SHORT = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CONTROL = tuple(chr(code) for code in range(0x20) if chr(code) not in _SHORT)

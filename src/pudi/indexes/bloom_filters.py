@@ -20,10 +20,9 @@ from pudi.indexes.checking import Difference, IndexCheck
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, RemovedFiles
 from pudi.indexes.kind import IndexKind, IndexRead, keys_of_read
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import Building, IndexBuilder, group_ids
 from pudi.metadata_write.client import Stats
-from pudi.metadata_write.index_defs import IndexRequest
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec
 from pudi.plan import ReadPlan
 from pudi.plan.skipping import MOST_VALUES, skip_by_keys
 from pudi.task.blooms import BloomShardTask, BloomTask, bloom_of

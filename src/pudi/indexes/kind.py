@@ -25,9 +25,8 @@ from pudi.indexes.checking import Difference, IndexCheck
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, PlannedWrite, RemovedFiles
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import Building, IndexBuilder
-from pudi.metadata_write.index_defs import IndexRequest, defined_index, spec_of
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec, defined_index, spec_of
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import key_values_in_predicate, values_in_predicate

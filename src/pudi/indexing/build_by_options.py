@@ -20,7 +20,6 @@ from pudi.indexes import registry
 from pudi.indexing.indexing import build_index
 from pudi.indexing.rebuild import finish_rebuild
 from pudi.metadata.changes import files_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import (
     Building,
     NoEngine,
@@ -31,7 +30,7 @@ from pudi.metadata_write.build import (
     set_partitions,
 )
 from pudi.metadata_write.client import create_metadata
-from pudi.metadata_write.index_defs import DEFINITIONS_KEY, put_definition
+from pudi.metadata_write.index_defs import DEFINITIONS_KEY, IndexSpec, put_definition
 from pudi.storage import delete_folder
 from pudi.task import Engine
 

@@ -15,8 +15,7 @@ from pudi.config.arguments import map_given
 from pudi.errors import InvalidArgumentError
 from pudi.format import Action, State
 from pudi.indexes import registry
-from pudi.metadata.index_spec import IndexSpec
-from pudi.metadata_write.index_defs import IndexRequest, defined_index
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec, defined_index
 
 __all__ = ["IndexInfo", "IndexRequest", "indexes_of", "partition_named", "requested_index", "split_options"]
 

@@ -22,7 +22,6 @@ from pudi.format.metadata_partitions import FILES, companions_of
 from pudi.format.plans import IndexedPartition, encode_index_plan
 from pudi.indexes import registry
 from pudi.indexing.index_run import IndexRun, build_in_progress, discard_index
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import (
     Building,
     NoEngine,
@@ -34,7 +33,7 @@ from pudi.metadata_write.build import (
     reconcile_metadata,
     set_partitions,
 )
-from pudi.metadata_write.index_defs import delete_definition, read_definitions, write_definition
+from pudi.metadata_write.index_defs import IndexSpec, delete_definition, read_definitions, write_definition
 from pudi.storage import delete_folder
 from pudi.task import Engine
 from pudi.timeline import Instant, Timeline

@@ -18,9 +18,9 @@ from pudi.format import Action, State
 from pudi.format.metadata_partitions import FILES, with_companions
 from pudi.indexes import registry as kinds
 from pudi.indexing.indexing import build_index
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import drop_partitions, hides_logs, make_files
 from pudi.metadata_write.client import open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.task import Engine
 
 _log = logging.getLogger(__name__)

@@ -42,9 +42,9 @@ from pudi.format import (
 from pudi.format.layout import rules_of
 from pudi.format.metadata_partitions import FILES, RECORD_INDEX, group_id
 from pudi.metadata.changes import Changes, files_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import shard_of
 from pudi.metadata_write.client import Stats, begin_deltacommit, complete_partitions, create_metadata, open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.storage import delete_folder
 from pudi.task import FileJob, FileResult, JobRunner
 from pudi.task.metadata_files import base_name, make_group, write_base

@@ -1,12 +1,5 @@
 """Columns of a table: meta fields, types, Avro and Spark schemas, and fitting data to a schema."""
 
-from pudi.schema.avro import (
-    add_meta_fields,
-    arrow_to_avro,
-    avro_to_arrow,
-    with_text_columns_text,
-    without_columns_text,
-)
 from pudi.schema.conform import conform, conform_read
 from pudi.schema.conversions import FieldNames, convert_where_possible
 from pudi.schema.fields import (
@@ -25,7 +18,14 @@ from pudi.schema.fields import (
     without_meta_fields,
 )
 from pudi.schema.spark_types import arrow_to_spark_ddl, arrow_to_spark_json, spark_struct_to_arrow
-from pudi.schema.table_schema import TableSchema
+from pudi.schema.table_schema import (
+    TableSchema,
+    add_meta_fields,
+    arrow_to_avro,
+    avro_to_arrow,
+    with_text_columns_text,
+    without_columns_text,
+)
 from pudi.schema.types import normalise
 from pudi.schema.writing import FixedColumns, incoming, is_untyped, retyped, written_schema
 

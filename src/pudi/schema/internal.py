@@ -15,8 +15,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pudi.errors import CorruptError, NotSupportedError
-from pudi.schema.avro import MAX_CHARS, decimal_bytes, json_text
 from pudi.schema.conversions import ELEMENT, VALUE, FieldNames
+from pudi.schema.table_schema import MAX_CHARS, decimal_bytes, json_text
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DECIMAL_DIGITS, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 _PRIMITIVES: dict[str, pa.DataType] = {

@@ -10,8 +10,8 @@ from typing import Final
 import pyarrow as pa
 
 from pudi.errors import NotSupportedError, SchemaError
-from pudi.schema.avro import json_text
 from pudi.schema.fields import Path, parts_of
+from pudi.schema.table_schema import json_text
 from pudi.schema.types import LOCAL_TIMESTAMP, MAX_DEPTH, TIMESTAMP, list_of, map_of
 
 _NAMES: Final[Mapping[str, pa.DataType]] = {

@@ -50,8 +50,7 @@ from pudi.plan.curves import check_sortable
 from pudi.services.clustering_plan import chosen_partitions, is_clustering_due, plan_clustering
 from pudi.services.failures import groups_aside
 from pudi.services.resizing import ResizedBuckets, check_strategies, consistent_buckets, plan_buckets
-from pudi.services.rewriting import RewritingRun
-from pudi.services.service import Inline, Need, PlannedService, TableService
+from pudi.services.service import Inline, Need, PlannedService, RewritingRun, TableService
 from pudi.services.target import ServiceTarget, TargetSnapshot
 from pudi.task import FileJob
 from pudi.task.cluster import ClusterTask, RecordOrder

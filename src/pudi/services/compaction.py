@@ -42,8 +42,7 @@ from pudi.metadata.validity import scope_of
 from pudi.metadata_write.client import metadata_deltacommit
 from pudi.services.compaction_plan import is_due, plan_compaction
 from pudi.services.failures import groups_aside
-from pudi.services.rewriting import RewritingRun
-from pudi.services.service import Backlog, Inline, Need, PlannedService, oldest_write
+from pudi.services.service import Backlog, Inline, Need, PlannedService, RewritingRun, oldest_write
 from pudi.services.target import ServiceTarget, TargetSnapshot, free_time
 from pudi.task import FileJob
 from pudi.task.compact import CompactMetadataLogsTask, CompactMetadataTask, CompactTask, sizes_of

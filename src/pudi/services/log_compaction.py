@@ -22,7 +22,7 @@ from pudi.services.compaction import (
 from pudi.services.compaction_plan import is_log_compaction_due, plan_log_compaction
 from pudi.services.service import Inline, Need, TableService
 from pudi.services.target import ServiceTarget, TargetSnapshot
-from pudi.task.log_keys import late_logs
+from pudi.task.key_search import late_logs
 from pudi.timeline import Instant
 
 _FIRST_VERSION = 8

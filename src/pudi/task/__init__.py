@@ -6,7 +6,7 @@ It takes no lock and publishes nothing: plans come in, statistics go out. Begin 
 - reads: `read`, `merged` (base file and log files), `log_versions`, `cdc_reader` (change data);
 - writes: `write` (base files), `append` (log files), `rewrite` (copies what stays), `bulk`, `partition`,
   `change_where`, `import_files`, `cdc_log`;
-- look-ups of keys: `tag`, `global_index`, `log_keys`;
+- look-ups of keys: `key_search`, `global_index`;
 - services: `compact`, `compact_logs`, `cluster`;
 - entries of the metadata table: `metadata_files`, `file_stats`, `blooms`, `index_keys`, `index_entries`, `staged_keys`,
   `expression_values`;
@@ -22,8 +22,8 @@ from pudi.context.runtime import load_export
 if TYPE_CHECKING:
     from pudi.task.engine import Engine, InputSpec, KeyedInput, Tagged
     from pudi.task.jobs import FileJob, FileResult, JobRunner
+    from pudi.task.key_search import KeyLookup, KeySearch
     from pudi.task.read import SliceReader
-    from pudi.task.tag import KeyLookup, KeySearch
     from pudi.task.write import write_file
 
 __all__ = [
@@ -46,8 +46,8 @@ _SOURCES = {
     "FileResult": "pudi.task.jobs",
     "InputSpec": "pudi.task.engine",
     "JobRunner": "pudi.task.jobs",
-    "KeyLookup": "pudi.task.tag",
-    "KeySearch": "pudi.task.tag",
+    "KeyLookup": "pudi.task.key_search",
+    "KeySearch": "pudi.task.key_search",
     "KeyedInput": "pudi.task.engine",
     "SliceReader": "pudi.task.read",
     "Tagged": "pudi.task.engine",

@@ -19,7 +19,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, FixedColumns, written_schema
 from pudi.tagging import Buckets
 from pudi.task.jobs import FileJob, FileResult
-from pudi.task.tag import KeyLookup, KeySearch
+from pudi.task.key_search import KeyLookup, KeySearch
 
 
 @dataclass(frozen=True, slots=True)

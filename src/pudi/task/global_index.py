@@ -15,11 +15,10 @@ from pudi.plan import Operation
 from pudi.schema import RECORD_KEY, with_meta_fields
 from pudi.schema.arrays import one_array, places_among, take
 from pudi.tagging.index import key_finder
-from pudi.task.log_keys import live_places
+from pudi.task.key_search import KeyLookup, KeySearch, TableSearch, live_places
 from pudi.task.merged import MergedSlices
 from pudi.task.partition import TaggedPartition
 from pudi.task.table_rows import read_base_rows
-from pudi.task.tag import KeyLookup, KeySearch, TableSearch
 
 
 @dataclass(frozen=True, slots=True)

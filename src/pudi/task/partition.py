@@ -28,8 +28,7 @@ from pudi.tagging import AnyBuckets
 from pudi.tagging.index import RowFinder, key_finder
 from pudi.task.append import BASE_ROW
 from pudi.task.jobs import FileResult
-from pudi.task.log_keys import live_places
-from pudi.task.tag import KeyLookup, KeySearch, TableSearch, lookups_in
+from pudi.task.key_search import KeyLookup, KeySearch, TableSearch, live_places, lookups_in
 from pudi.task.write import write_file
 
 FILES_PER_PARTITION = 1 << 20

@@ -16,7 +16,7 @@ from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import MaxBytes
 from pudi.format.layout import UPGRADE
 from pudi.indexes import registry
-from pudi.metadata.index_spec import IndexSpec
+from pudi.metadata_write.index_defs import IndexSpec
 
 
 @dataclass(frozen=True, slots=True)

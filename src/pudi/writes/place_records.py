@@ -23,8 +23,7 @@ from pudi.plan import Operation, WriteProfile, place, place_buckets, whole_parti
 from pudi.plan.write import NO_INSERTS, BucketWrite, Sizing
 from pudi.tagging import Index
 from pudi.task import Engine, KeySearch
-from pudi.task.log_keys import LateKeys, late_logs
-from pudi.task.tag import lookups_in
+from pudi.task.key_search import LateKeys, late_logs, lookups_in
 from pudi.timeline import Timeline
 from pudi.writes.concurrency_modes import finds_groups_late
 from pudi.writes.write_recipe import Placement, WriteAttempt

@@ -42,8 +42,8 @@ from pudi.task.change_where import change_file
 from pudi.task.engine import TABLE_VARIABLE, InputSpec
 from pudi.task.global_index import tag_global
 from pudi.task.jobs import Waiting
+from pudi.task.key_search import TableSearch
 from pudi.task.partition import Attempt, assign, tag_buckets, tag_partitions, with_base_rows, write_partition
-from pudi.task.tag import TableSearch
 from pudi.task.write import LEAVING, WriteRows
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from pudi.schema.arrays import groups_of, one_array, take
 from pudi.schema.spark_types import quote
 from pudi.tagging import AnyBuckets, KeysInSlices
 from pudi.task import KeyLookup, KeySearch
-from pudi.task.log_keys import age
+from pudi.task.key_search import age
 from pudi.task.write import LEAVING
 
 _LIVE, _AGE, _HOME = "_pudi_live", "_pudi_age", "_pudi_home"

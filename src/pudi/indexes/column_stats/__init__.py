@@ -1,6 +1,6 @@
 """Statistics of columns in the metadata table: of files and, with them, of partitions.
 
-A change of columns deletes the statistics under names that it reuses: see `reused_names`.
+A change of columns deletes the statistics under names that it reuses: see `statistics`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pudi.format import CommitMetadata
 from pudi.format.metadata_partitions import COLUMN_STATS, PARTITION_STATS, partition_type
 from pudi.indexes.checking import Difference, IndexCheck, unreadable
 from pudi.indexes.column_stats.build import ColumnStatsBuilder
-from pudi.indexes.column_stats.reused_names import of_reused_names
 from pudi.indexes.column_stats.statistics import (
     FileStatistics,
     column_statistics,
     deleted_statistics,
     indexed_columns,
+    of_reused_names,
     with_older_columns,
 )
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, RemovedFiles
@@ -31,10 +31,10 @@ from pudi.metadata import (
     StatsSpec,
 )
 from pudi.metadata.changes import Changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import Building, IndexBuilder
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.plan import IndexSource, ReadPlan, skip_slices
 from pudi.task.check_files import FilesCheck, StatedMetadata
 

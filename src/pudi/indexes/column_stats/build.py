@@ -31,9 +31,9 @@ from pudi.metadata import (
     stats_spec,
 )
 from pudi.metadata.changes import encode_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata_write.build import IndexBuilder, group_ids, make_groups, write_bases
 from pudi.metadata_write.client import Stats, open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.schema import avro_to_arrow, with_meta_fields
 from pudi.task import FileJob, FileResult
 from pudi.task.file_stats import StatsTask

@@ -1,5 +1,10 @@
 """Column statistics in the metadata table: the indexed columns, and the changes of a commit.
 
+pudi asks no statistics in tables with schema on read. Hudi does, by name: of a column that was dropped and added again
+it skips files by the dropped values. Statistics of partitions under a name that is gone would stay for good; those of
+files go when their file is cleaned. So a change of columns deletes the statistics under names that it gives to others,
+or takes away.
+
 Source: HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords, HoodieMetadataWriteUtils
 .convertMetadataToPartitionStatRecords.
 """
@@ -18,11 +23,11 @@ import pyarrow.compute as pc
 from pudi.client.changed_groups import data_file
 from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.meta_client import MetaClient
-from pudi.client.schema_commit import SCHEMA_KEY, SERVICE_OPERATIONS
+from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY, SERVICE_OPERATIONS
 from pudi.client.schema_history import read_history
 from pudi.client.snapshot import TableSnapshot
 from pudi.context import FileInfo
-from pudi.filegroup import FileListing, FileSlice, FileSystemView, ViewOptions
+from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile, ViewOptions
 from pudi.format import Action, CommitMetadata, State, WriteStat
 from pudi.format.metadata_partitions import COLUMN_STATS, partition_type
 from pudi.indexes.indexed_commit import LockedCommit
@@ -34,20 +39,22 @@ from pudi.metadata import (
     column_stats_records,
     deleted_stats,
     partition_stats,
+    partition_stats_records,
     stats_of_files,
     stats_of_records,
     stats_records,
     stats_spec,
 )
 from pudi.metadata.changes import Changes, encode_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.plain_records import FEW, few_partition_stats, plain_stats, stats_record, stats_tombstone
 from pudi.metadata.record_schema import RecordType
-from pudi.metadata_write.index_defs import defined_index, write_definition
+from pudi.metadata_write.index_defs import IndexSpec, defined_index, write_definition
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.arrays import one_array
+from pudi.schema.internal import InternalSchema, SchemaHistory
 from pudi.task.file_stats import stats_of_file
+from pudi.task.table_rows import is_same_named, same_named
 from pudi.timeline import Instant, Timeline
 
 _LAST = "9" * 17
@@ -366,3 +373,54 @@ def _data_stats(written: CommitMetadata) -> list[WriteStat]:
 
 def _names(file_slice: FileSlice) -> list[str]:
     return [file.name.name for file in file_slice.files]
+
+
+def of_reused_names(
+    written: CommitMetadata, version: int, locked: LockedCommit
+) -> tuple[Changes | None, Changes | None]:
+    """Return the changes to `column_stats` and `partition_stats`; None for none.
+
+    Args:
+        written: a commit, about to be completed; only one that changes columns by hand has an effect.
+        version: version of the index's values.
+        locked: the table under its lock.
+    """
+    if written.operation_type != ALTER_SCHEMA:
+        return None, None
+    history = _history_after(written, locked)
+    after = list(leaf_names(without_meta_fields(avro_to_arrow(written.extra_metadata[SCHEMA_KEY]))))
+    reused = [] if history is None else _reused_names(after, history)
+    gone = sorted(set(leaf_names(locked.snapshot.schema.columns)) - set(after))
+    if not reused and not gone:
+        return None, None
+    listed = locked.snapshot.listing(locked.table).all_files()
+    stubs = deleted_stats([(partition, "") for partition in listed], [*gone, *reused], partitions=True)
+    of_partitions = encode_changes(partition_stats_records(stubs, version)) if stubs.num_rows else None
+    by_instant: dict[tuple[str, bool], list[BaseFile | LogFile]] = {}
+    for partition, infos in listed.items():
+        for info in infos:  # files, not records
+            file = LogFile.of(partition, info) or BaseFile.of(partition, info)
+            if file is not None:
+                by_instant.setdefault((file.instant, isinstance(file, BaseFile)), []).append(file)
+    stale = [STATS.empty_table()]
+    for files in by_instant.values() if reused else ():
+        others = sorted(set(reused) - set(same_named(reused, files[0], history)))
+        stale.append(deleted_stats([(file.partition, file.name.name) for file in files], others))
+    of_files = pa.concat_tables(stale)
+    return encode_changes(column_stats_records(of_files, version)) if of_files.num_rows else None, of_partitions
+
+
+def _history_after(written: CommitMetadata, locked: LockedCommit) -> SchemaHistory | None:
+    """Return the schema history with the commit's schema; None before the first change, when all names are new."""
+    before = read_history(locked.snapshot)
+    after = written.extra_metadata.get(INTERNAL_SCHEMA_KEY)
+    return None if before is None or after is None else before.with_version(InternalSchema.from_json(after))
+
+
+def _reused_names(columns: Sequence[str], history: SchemaHistory) -> list[str]:
+    """Return the columns whose name another column had."""
+    reused: set[str] = set()
+    for version in history.versions:
+        names, stored = history.names(str(version.version)), set(leaf_names(without_meta_fields(version.arrow())))
+        reused |= {name for name in columns if name in stored and not is_same_named(name, names)}
+    return sorted(reused)

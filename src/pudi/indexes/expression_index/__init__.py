@@ -25,10 +25,9 @@ from pudi.indexes.expression_index.changes import (
 from pudi.indexes.indexed_commit import CommitChanges, IndexedCommit, LockedCommit, PlannedWrite, RemovedFiles
 from pudi.indexes.kind import IndexKind, IndexRead, wrote_parquet
 from pudi.metadata.changes import Changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata_write.build import Building, IndexBuilder
-from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec, defined_index, named_spec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import ExpressionIndex, skip_by_expressions

@@ -25,10 +25,10 @@ from pudi.indexes.expression_index.changes import (
 )
 from pudi.metadata import column_stats_records, partition_stats_records
 from pudi.metadata.changes import Changes, bloom_changes, encode_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import IndexBuilder, group_ids, write_bases
 from pudi.metadata_write.client import Stats, open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.schema import avro_to_arrow
 from pudi.task.expression_values import ExpressionSpec, IndexedValues
 

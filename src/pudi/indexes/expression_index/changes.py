@@ -24,8 +24,8 @@ from pudi.indexes.column_stats.statistics import FileStatistics, deleted_statist
 from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging, LockedCommit, RemovedFiles
 from pudi.metadata import STATS, StatsSpec, deleted_stats, partition_stats_records, stats_of_files
 from pudi.metadata.changes import Changes, bloom_changes, bloom_removals, encode_changes
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.value_types import leaf_type, value_type
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.schema import avro_to_arrow
 from pudi.schema.arrays import joined_arrays
 from pudi.task import FileJob, FileResult

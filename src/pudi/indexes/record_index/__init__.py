@@ -32,10 +32,9 @@ from pudi.indexes.record_index.state import (
     record_index_spec,
 )
 from pudi.metadata import MetadataTable, partitions_listed
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import FILE_ID, RecordShards
 from pudi.metadata_write.build import Building, IndexBuilder
-from pudi.metadata_write.index_defs import IndexRequest
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.schema import PARTITION_PATH

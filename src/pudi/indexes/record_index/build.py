@@ -23,10 +23,10 @@ from pudi.indexes.record_index.state import (
     note_repeated,
     shards_of,
 )
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import WHOLE_TABLE, encode_location, shard_id
 from pudi.metadata_write.build import IndexBuilder
 from pudi.metadata_write.client import Stats, open_metadata
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.task.index_keys import CountTask, KeyTask, ShardTask
 from pudi.task.staged_keys import KeyWatch, LateTask, Repeated, StagedKeys, portions_by_shard, repeated_of, staged_of
 

@@ -21,11 +21,10 @@ from pudi.errors import InvalidArgumentError
 from pudi.filegroup import FileSlice
 from pudi.format import CommitMetadata
 from pudi.format.metadata_partitions import RECORD_INDEX, group_prefix, partition_type
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import RecordShards
 from pudi.metadata.validity import is_known_to, scope_of
 from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.index_defs import defined_index
+from pudi.metadata_write.index_defs import IndexSpec, defined_index
 from pudi.plan import Operation
 from pudi.tagging import Index
 from pudi.task.staged_keys import Repeated

@@ -26,13 +26,12 @@ from pudi.indexes.secondary_index.changes import (
     stage_secondary,
     type_of_indexed,
 )
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import secondary_prefixes, split_secondary_keys
 from pudi.metadata.record_index import certain_texts, may_be_looked_up, may_be_secondary
 from pudi.metadata.table import PartitionSnapshot
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import Building, IndexBuilder
-from pudi.metadata_write.index_defs import IndexRequest, defined_index, named_spec
+from pudi.metadata_write.index_defs import IndexRequest, IndexSpec, defined_index, named_spec
 from pudi.plan import ReadPlan
 from pudi.plan.entry_staging import EntryStaging
 from pudi.plan.skipping import MOST_VALUES, values_read

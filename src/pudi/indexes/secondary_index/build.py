@@ -18,11 +18,11 @@ from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.indexes.record_index.build import RecordIndexBuilder
 from pudi.indexes.record_index.state import record_index_spec
 from pudi.indexes.secondary_index.changes import hashes_whole_keys
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.record_index import may_be_secondary, secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.build import IndexBuilder, group_ids
 from pudi.metadata_write.client import Stats
+from pudi.metadata_write.index_defs import IndexSpec
 from pudi.schema import avro_to_arrow
 from pudi.task.index_entries import SecondaryReading
 from pudi.task.index_keys import KeyTask, ShardTask

@@ -18,12 +18,11 @@ from pudi.config import MetadataOptions
 from pudi.errors import CorruptError, SchemaError
 from pudi.format import WriteStat, staging_dir
 from pudi.indexes.indexed_commit import IndexedCommit, IndexStaging
-from pudi.metadata.index_spec import IndexSpec
 from pudi.metadata.keys import Shards
 from pudi.metadata.record_index import secondary_value
 from pudi.metadata.value_types import leaf_type
 from pudi.metadata_write.client import open_metadata
-from pudi.metadata_write.index_defs import defined_index
+from pudi.metadata_write.index_defs import IndexSpec, defined_index
 from pudi.metadata_write.index_logs import IndexesChangedError, ShardWork, is_invalidated
 from pudi.task import Engine
 from pudi.task.index_entries import SecondaryReading, SecondaryStaging
