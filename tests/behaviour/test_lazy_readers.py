@@ -237,7 +237,20 @@ class TestPolars:
         assert found.sort("id").equals(whole.filter(predicate).select("place.name", "id").sort("id"))
         assert {str(part) for part in split_conjuncts(plans[-1].where)} == {"place.x = 3", "place.name = 'n1'"}
 
-    def test_rows_without_columns_are_counted(self, table: pudi.Table) -> None:
+    def test_rows_are_counted_where_no_column_is_asked_for(self, table: pudi.Table) -> None:
+        lazy = table.scan().to_polars(lazy=True)
+        assert lazy.with_row_index().select("index").collect().height == COUNT - 8
+        assert lazy.head(9).with_row_index().select("index").collect().height == 9
+        filtered = lazy.filter(pl.col("id") > 10).with_row_index().select("index")
+        assert filtered.collect().height == lazy.filter(pl.col("id") > 10).collect().height
+
+    def test_a_moment_that_python_doesnt_have(self, table: pudi.Table) -> None:
+        lazy = table.scan(meta_fields=False).to_polars(lazy=True)
+        for name, type_ in (("local", pl.Datetime("us")), ("at", pl.Datetime("us", "UTC")), ("day", pl.Date())):
+            far = pl.lit(10**18 if name != "day" else 10**7).cast(type_)
+            assert lazy.filter(pl.col(name) > far).collect().height == 0
+
+    def test_rows_of_fields_are_counted(self, table: pudi.Table) -> None:
         scan = table.scan(["id", "place.x"])
         assert scan.to_dataset().to_table(columns=[]).num_rows == COUNT - 8
         context = pytest.importorskip("datafusion").SessionContext()

@@ -98,7 +98,7 @@ class _Predicate:
     def condition(self, expr: pl.Expr) -> Expr:
         """Return a condition that equals a part of a predicate, null where that is null."""
         if expr.meta.is_literal():
-            (value,) = pl.select(expr).to_series().to_list()
+            value, _ = _constant(expr)
             if not isinstance(value, bool):
                 raise Untranslatable(expr)
             return Literal(value, pa.bool_())
@@ -149,7 +149,7 @@ class _Predicate:
         ):
             if same(made):
                 found, _ = self._column(left)
-                (value,) = pl.select(right).to_series().to_list()
+                value, _ = _constant(right)
                 return like(found, value, before=before, after=after)
         raise Untranslatable(expr)
 
@@ -182,8 +182,7 @@ class _Predicate:
             left, right, op = right, left, _SWAPPED.get(op, op)
         if not right.meta.is_literal():
             raise Untranslatable(right)
-        constants = pl.select(right).to_series()
-        (value,), type_ = constants.to_list(), constants.dtype
+        value, type_ = _constant(right)
         if value is None:
             raise Untranslatable(right)
         arg, cast = self._widened(left)
@@ -226,4 +225,21 @@ class _Predicate:
             raise Untranslatable(values)
         if not len(constants):
             raise Untranslatable(values)
-        return In(found, tuple(constant_of(value, kind) for value in constants.to_list()))
+        return In(found, tuple(constant_of(value, kind) for value in _python_values(constants)))
+
+
+def _constant(literal: pl.Expr) -> tuple[Any, pl.DataType]:
+    """Return the value of a literal, and its type."""
+    values = pl.select(literal).to_series()
+    if len(values) != 1:
+        raise Untranslatable(literal)
+    (value,) = _python_values(values)
+    return value, values.dtype
+
+
+def _python_values(values: pl.Series) -> list[Any]:
+    """Return values as Python's, by Arrow: polars panics at moments that Python doesn't have."""
+    try:
+        return list(values.to_arrow().to_pylist())
+    except (ValueError, OverflowError, LookupError) as error:
+        raise Untranslatable(values) from error

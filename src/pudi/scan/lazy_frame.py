@@ -27,6 +27,7 @@ def scan_lazily(scan: NarrowableRows) -> pl.LazyFrame:
         needed = columns
         if columns is not None and predicate is not None:
             needed = list(dict.fromkeys((*columns, *predicate.meta.root_names())))
+        needed = schema.names[:1] if needed == [] else needed  # the number of rows, which a batch alone doesn't keep
         # polars applies a limit before a predicate, where it pushes both
         where = () if predicate is None or rows is not None else from_polars(predicate, schema, types)
         found = False
@@ -35,7 +36,7 @@ def scan_lazily(scan: NarrowableRows) -> pl.LazyFrame:
             if predicate is not None:
                 frame = frame.filter(predicate)
             if needed is not columns:
-                frame = frame.select(columns)
+                frame = frame.select(columns) if columns else frame.drop(frame.columns)  # which keeps the height
             found = True
             yield frame
         if not found:
