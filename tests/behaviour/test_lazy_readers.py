@@ -326,9 +326,11 @@ class TestDatasets:
         with pytest.raises(pudi.NotSupportedError, match="with another schema"):
             made.replace_schema(pa.schema([]))
 
-    def test_a_dataset_isnt_pickled(self, table: pudi.Table) -> None:
-        with pytest.raises(pudi.NotSupportedError, match="make the scan where its rows are read"):
-            pickle.dumps(table.scan().to_dataset())
+    def test_a_dataset_is_pickled_with_its_scan(self, table: pudi.Table) -> None:
+        made = table.scan().to_dataset().filter(pads.field("id") == 3)
+        again = pickle.loads(pickle.dumps(made))
+        assert again.to_table() == made.to_table()
+        assert again.count_rows() == 1
 
     def test_each_query_sees_the_scans_instant(self, tmp_path: Path) -> None:
         made = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="city")

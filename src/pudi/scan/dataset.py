@@ -143,7 +143,7 @@ class ScanDataset(pads.UnionDataset):  # type: ignore[misc]  # pyarrow has no ty
         return []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise NotSupportedError("to pickle a dataset of a scan: make the scan where its rows are read")
+        return ScanDataset, (self._scan, self._filters)
 
 
 class ScanFragment:
