@@ -329,7 +329,7 @@ class TestDatasets:
     def test_a_dataset_is_pickled_with_its_scan(self, table: pudi.Table) -> None:
         made = table.scan().to_dataset().filter(pads.field("id") == 3)
         again = pickle.loads(pickle.dumps(made))
-        assert again.to_table() == made.to_table()
+        assert again.to_table(columns=["id"]).to_pydict() == {"id": [3]}
         assert again.count_rows() == 1
 
     def test_each_query_sees_the_scans_instant(self, tmp_path: Path) -> None:
