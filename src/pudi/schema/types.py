@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pudi.errors import SchemaError
 from pudi.schema.fields import check_names
@@ -90,6 +92,11 @@ def normalise_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
         raise SchemaError(f"column {path!r}: types are nested deeper than {MAX_DEPTH} levels")
     simple = _SIMPLE.get(kind)
     if simple is not None:
+        if not casts_views() and (pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)):
+            raise SchemaError(
+                f"column {path!r} has type {kind}, which pyarrow {pa.__version__} can't read: install a later one, or "
+                f"cast it to {simple} where it's made"
+            )
         return simple
     if pa.types.is_dictionary(kind) or is_run_end_encoded(kind):
         return normalise_type(kind.value_type, path, depth + 1)
@@ -110,6 +117,16 @@ def normalise_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
         if test(kind):
             raise SchemaError(f"column {path!r} has type {kind}: {advice}")
     raise SchemaError(f"column {path!r} has type {kind}, which a Hudi table can't hold; cast it to a plain type")
+
+
+@cache
+def casts_views() -> bool:
+    """Return whether this release of pyarrow turns views of texts and bytes into other layouts; 17 doesn't."""
+    try:
+        pc.cast(pa.nulls(0, pa.string_view()), pa.large_binary())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _normalise_decimal(kind: pa.DataType, path: str) -> pa.DataType:

@@ -17,6 +17,7 @@ from pudi.record import without_empty_texts
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform
 from pudi.schema.arrays import take_column
 from pudi.schema.fields import check_no_repeats
+from pudi.schema.types import casts_views
 from pudi.storage import OpenFiles
 from pudi.task.bulk import split_by_partition
 from pudi.task.engine import InputSpec, RepeatedKeysError
@@ -28,6 +29,7 @@ def to_arrow(data: object, table: str) -> pa.Table:
 
     Raises:
         InvalidArgumentError: the type of the data is not supported.
+        SchemaError: a column of a pandas or polars frame has no counterpart in Arrow.
     """
     if isinstance(data, pa.Table):
         return _without_empty_chunks(data)
@@ -35,6 +37,8 @@ def to_arrow(data: object, table: str) -> pa.Table:
         return pa.Table.from_batches([data])
     if hasattr(data, "iloc") and hasattr(data, "dtypes"):  # pandas: its stream would carry the index along
         return _of_pandas(data, table)
+    if _is_polars_frame(data):
+        return _without_empty_chunks(_of_polars(data, table))
     if hasattr(data, "__arrow_c_stream__"):
         return _without_empty_chunks(pa.table(data))
     raise InvalidArgumentError(
@@ -57,6 +61,38 @@ def _of_pandas(data: Any, table: str) -> pa.Table:
         ) from error
 
 
+def _is_polars_frame(data: object) -> bool:
+    """Return whether data is a DataFrame of polars."""
+    return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "polars"
+
+
+def _of_polars(data: Any, table: str) -> pa.Table:
+    for name, kind in data.schema.items():
+        if _has_objects(kind):  # their addresses in memory would be written
+            raise SchemaError(
+                f"column {name!r} has polars' type {kind}: no file can hold Python objects; cast it", table=table
+            )
+    try:
+        return pa.table(data) if casts_views() else data.to_arrow()
+    except pa.ArrowException as error:
+        for name, kind in data.schema.items():
+            try:
+                pa.table(data.select(name).clear())
+            except pa.ArrowException:
+                raise SchemaError(
+                    f"column {name!r} has polars' type {kind}, which Arrow has no counterpart of ({error}); cast it",
+                    table=table,
+                ) from error
+        raise
+
+
+def _has_objects(kind: Any) -> bool:
+    """Return whether a type of polars is that of Python objects, or has it inside."""
+    inner = [field.dtype for field in getattr(kind, "fields", ())]
+    inner += [kind.inner] if hasattr(kind, "inner") else []
+    return str(kind) == "Object" or any(map(_has_objects, inner))
+
+
 def _without_empty_chunks(rows: pa.Table) -> pa.Table:
     """Return a table without chunks of no rows: Arrow can't take rows where a stream brought one that is a slice."""
     if all(len(chunk) for column in rows.columns for chunk in column.chunks):
@@ -67,8 +103,8 @@ def _without_empty_chunks(rows: pa.Table) -> pa.Table:
 
 def is_rereadable(data: object) -> bool:
     """Whether data surely gives the same rows each time it's read; a stream of batches, say, is over then."""
-    is_frame = type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] in {"pandas", "polars"}
-    return is_frame or isinstance(data, (pa.Table, pa.RecordBatch))
+    is_pandas = type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
+    return is_pandas or _is_polars_frame(data) or isinstance(data, (pa.Table, pa.RecordBatch))
 
 
 def keyed(rows: pa.Table, spec: InputSpec) -> pa.Table:
