@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import random
+import threading
 import warnings
 from collections.abc import Iterator
 from decimal import Decimal
@@ -331,6 +332,20 @@ class TestDatasets:
         again = pickle.loads(pickle.dumps(made))
         assert again.to_table(columns=["id"]).to_pydict() == {"id": [3]}
         assert again.count_rows() == 1
+
+    def test_many_scanners_at_once_dont_wait_for_each_other(self, table: pudi.Table) -> None:
+        made, found, before = table.scan(meta_fields=False).to_dataset(), [], pa.io_thread_count()
+        pa.set_io_thread_count(1)  # a scanner takes batches in one of these threads, and files are read in others
+        try:
+            reads = [threading.Thread(target=lambda: found.append(made.count_rows()), daemon=True) for _ in range(4)]
+            for each in reads:
+                each.start()
+            for each in reads:
+                each.join(60)
+            assert found == [COUNT - 8] * 4
+            assert pa.io_thread_count() == 1
+        finally:
+            pa.set_io_thread_count(before)
 
     def test_each_query_sees_the_scans_instant(self, tmp_path: Path) -> None:
         made = pudi.create(tmp_path / "t", SCHEMA, record_key="id", partition_by="city")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,6 +17,28 @@ from pudi.expr import Expr, columns_of, from_arrow
 
 _NOT_BY_ITSELF = "a pudi scan, which is read by the methods of its dataset"
 """The file of the dataset that Arrow's C++ code sees: a reader that goes around `scanner` names it in its error."""
+
+
+_counting = threading.Lock()
+
+
+@contextmanager
+def _one_more_thread() -> Iterator[None]:
+    """Lend Arrow a thread for reading files while a scan is under way.
+
+    A scanner takes the batches in such a thread, which waits there for files that others of them read. Without more of
+    them, as many scanners at once as there are threads would wait for ever.
+    """
+    _change_threads(1)
+    try:
+        yield
+    finally:
+        _change_threads(-1)
+
+
+def _change_threads(by: int) -> None:
+    with _counting:
+        pa.set_io_thread_count(pa.io_thread_count() + by)
 
 
 class NarrowableRows(Protocol):
@@ -94,7 +118,8 @@ class ScanDataset(pads.UnionDataset):  # type: ignore[misc]  # pyarrow has no ty
         where = () if whole is None else from_arrow(whole, schema)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            yield from self._scan.narrowed(names, where, limit).to_batches()
+            with _one_more_thread():
+                yield from self._scan.narrowed(names, where, limit).to_batches()
 
         read = pa.schema([schema.field(name) for name in names])
         kept = {name: value for name, value in options.items() if name in {"use_threads", "memory_pool"}}
