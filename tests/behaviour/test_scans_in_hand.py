@@ -99,6 +99,15 @@ def test_batches_are_iterated(tmp_path: Path) -> None:
         assert frame.shape == (8, 1)
 
 
+def test_pandas_makes_no_row_of_a_batch(tmp_path: Path) -> None:
+    scan = made(tmp_path / "t").scan()
+    with pytest.raises(pudi.InvalidArgumentError, match="to_pandas"):
+        pd.DataFrame(scan)
+    with pytest.raises(pudi.InvalidArgumentError, match="to_pandas"):
+        pd.Series(scan)
+    assert pa.table(scan).num_rows == pl.DataFrame(scan).height == 8
+
+
 def test_pandas_types_are_chosen(tmp_path: Path) -> None:
     scan = made(tmp_path / "t").scan(["id", "city"])
     arrow = scan.to_pandas(types_mapper=pd.ArrowDtype)

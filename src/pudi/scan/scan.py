@@ -79,6 +79,10 @@ class LazyRows:
         with closing(self.to_batches()) as batches:
             yield from batches
 
+    def __array__(self, *given: object, **options: object) -> Any:
+        """Refuse to be an array, which `pd.DataFrame(scan)` asks for: it would make a row of each batch."""
+        raise InvalidArgumentError("rows of a table are no array: take them by to_pandas() or to_arrow()")
+
     def count(self) -> int:
         """The number of rows; raises as `to_batches`."""
         return sum(batch.num_rows for batch in self)
