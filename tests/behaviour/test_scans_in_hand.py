@@ -103,8 +103,6 @@ def test_pandas_makes_no_row_of_a_batch(tmp_path: Path) -> None:
     scan = made(tmp_path / "t").scan()
     with pytest.raises(pudi.InvalidArgumentError, match="to_pandas"):
         pd.DataFrame(scan)
-    with pytest.raises(pudi.InvalidArgumentError, match="to_pandas"):
-        pd.Series(scan)
     assert pa.table(scan).num_rows == pl.DataFrame(scan).height == 8
 
 
