@@ -14,6 +14,7 @@ import pudi
 from pudi.catalogs import CatalogColumn, CatalogPartition, CatalogTable, SyncedTable, TableName
 from pudi.catalogs.sqlite import SqliteCatalog
 from pudi.engine.local.engine import LocalEngine
+from pudi.statement import local
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("fare", pa.float32())])
 SYNC = "hoodie.datasource.hive_sync."
@@ -407,6 +408,13 @@ def test_a_session_that_cant_tell_its_metastore_loses_no_result(
             "DataHubSyncTool: pudi registers tables by",
         ),
         (
+            {
+                "hoodie.datasource.meta.sync.enable": "true",
+                "hoodie.meta.sync.client.tool.class": "org.apache.hudi.gcp.bigquery.BigQuerySyncTool",
+            },
+            "for BigQuery by the manifest: manifest:absolute",
+        ),
+        (
             {"hoodie.datasource.meta.sync.enable": "true", "hoodie.meta.sync.client.tool.class": "unity:x/db.t"},
             "'unity' are not supported yet",
         ),
@@ -429,6 +437,30 @@ def test_the_procedure_registers_in_the_metastore_that_it_names(tmp_path: Path) 
         pudi.sql(f"CALL hive_sync(table => '{tmp_path}/trips', metastore_uri => 'thrift://127.0.0.1:1')")
     with pytest.raises(pudi.NotSupportedError, match="mode=jdbc is not supported"):
         pudi.sql(f"CALL hive_sync(table => '{tmp_path}/trips', mode => 'jdbc')")
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "database"),
+    [
+        ("SHOW TABLES", "rides.trips", "rides"),
+        ("USE rides", "trips", "rides"),
+        (f"SET {SYNC}database = other", "rides.trips", "other"),
+        ("SHOW TABLES", "{path}", "default"),
+    ],
+)
+def test_the_procedure_registers_in_the_database_of_the_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, name: str, database: str
+) -> None:
+    pytest.importorskip("duckdb")
+    pytest.importorskip("thrift")
+    monkeypatch.setattr(local, "_SETTINGS", local._Settings())
+    path = created(tmp_path).path
+    catalog = SqliteCatalog(str(tmp_path / "catalog.db"))
+    monkeypatch.setattr("pudi.catalogs.hive.HiveCatalog", lambda *given: catalog)
+    pudi.sql(f"CREATE TABLE rides.trips USING hudi LOCATION '{path}'")
+    pudi.sql(before)
+    pudi.sql(f"CALL hive_sync(table => '{name.format(path=path)}')")
+    assert catalog.table_names(database) == ["trips"]
 
 
 def test_two_processes_register_a_table_for_the_first_time(tmp_path: Path, catalog: Counting) -> None:

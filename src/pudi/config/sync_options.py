@@ -297,9 +297,10 @@ class SyncOptions(HiveClientOptions):
         view = super().of(options)
         for name in view.places:
             if name.startswith("org.") and name not in {HIVE_TOOL, GLUE_TOOL}:
+                instead = ", or for BigQuery by the manifest: manifest:absolute" if "bigquery" in name.lower() else ""
                 raise NotSupportedError(
                     f"{cls.tools}={name}: pudi registers tables by {HIVE_TOOL} or {GLUE_TOOL}, or in a place such as "
-                    "sqlite:/path/catalog.db/db.trips; a class is never loaded by name"
+                    f"sqlite:/path/catalog.db/db.trips{instead}; a class is never loaded by name"
                 )
         if HIVE_TOOL in view.places and options.explicit(cls.mode) is None and options.explicit(cls.uris) is None:
             raise NotSupportedError(

@@ -12,6 +12,8 @@ from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError
 from pudi.record import matching_paths
+from pudi.statement.host import DEFAULT
+from pudi.statement.parse.reader import Reader
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
@@ -139,12 +141,28 @@ _SLICE = (
 
 def _hive_sync(arguments: Arguments) -> Rows:
     options = {key: given for name, key in _OPTIONS.items() if (given := arguments.text(name))}
+    database = _database(arguments)
+    if database and SyncOptions.database.key not in {**arguments.table.options, **options}:
+        options[SyncOptions.database.key] = database
     own = arguments.session.host.metastore()
     if own is not None and SyncOptions.uris.key not in {**arguments.table.options, **options}:
         servers = split_address(own)[1].split(",")
         options[SyncOptions.uris.key] = ",".join(f"thrift://{server}" for server in servers)
     arguments.table.sync(HIVE_TOOL, options=options)
     return [("hive sync success.",)]
+
+
+def _database(arguments: Arguments) -> str:
+    """The database that the table's name or USE says, in which Hudi registers it; empty for neither.
+
+    Source: HiveSyncProcedure and ProvidesHoodieConfig.buildHiveSyncConfig.
+    """
+    name = arguments.text("table")
+    if "/" in name or ":" in name:
+        return ""
+    *levels, _ = Reader(name).table().parts
+    database = levels[-1] if levels else arguments.session.catalog.database
+    return "" if not levels and database == DEFAULT else database
 
 
 def _sync_validate(arguments: Arguments) -> Rows:
