@@ -202,6 +202,7 @@ def test_wrong_statements_are_refused(tmp_path: Path, inner: SqliteCatalog, sql:
         "ATTACH sqlite AS x": "the address of a catalog in quotes",
         "ATTACH 'sqlite:/elsewhere.db' AS LAKE": "lake is the catalog sqlite:.*DETACH lake first",
         "SELECT * FROM lake.rides.gone": "there is no table lake.rides.gone",
+        "SELECT * FROM nowhere.gone": "there is no table nowhere.gone: .*ATTACH the catalog that has it",
         "DETACH pond": "no catalog pond is attached; lake is",
         "DELETE FROM rides.notes": "notes is a table of another format, at file:/notes",
     }.items():

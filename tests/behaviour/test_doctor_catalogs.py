@@ -62,7 +62,7 @@ Change = Callable[[SqliteCatalog, CatalogTable], None]
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda catalog, entry: catalog.drop_partitions(entry, [("rome",)]), "1 partitions aren't registered: rome"),
+        (lambda catalog, entry: catalog.drop_partitions(entry, [("rome",)]), "1 partition isn't registered: rome"),
         (
             lambda catalog, entry: catalog.add_partitions(
                 entry, [CatalogPartition((f"p{n}",), f"{entry.location}/p{n}") for n in range(4)]

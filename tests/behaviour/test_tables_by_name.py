@@ -107,6 +107,7 @@ def test_a_view_is_opened_by_the_name_of_its_table(tmp_path: Path, address: str)
         ("hive://host:1", "host:2", "has an address already"),
         ("C:\\data", None, "names no catalog: write"),
         ("sqlite", None, "needs a file"),
+        ("hive", None, "needs an address: write hive://host:9083"),
     ],
 )
 def test_wrong_addresses_are_refused(kind: str, uri: str | None, said: str) -> None:

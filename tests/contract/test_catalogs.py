@@ -250,5 +250,11 @@ def test_unknown_and_lacking_kinds_are_refused_by_name() -> None:
         open_catalog("hvie", "host")
     with pytest.raises(pudi.NotSupportedError, match="'unity' are not supported yet"):
         open_catalog("unity", "host")
+    with pytest.raises(pudi.NotSupportedError, match="BigQuery reads a manifest too: sync to manifest:absolute"):
+        open_catalog("bigquery", "")
+    with pytest.raises(pudi.InvalidArgumentError, match="a Hive Metastore's place begins with hive://"):
+        open_catalog("thrift", "host:9083")
+    with pytest.raises(pudi.InvalidArgumentError, match="the places manifest and manifest:absolute"):
+        open_catalog("manifest", "")
     with pytest.raises(pudi.InvalidArgumentError, match="can't name a kind"):
         pudi.register_catalog("sqlite", lambda address, options: SqliteCatalog(address))

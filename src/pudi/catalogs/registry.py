@@ -29,6 +29,11 @@ CatalogOpener: TypeAlias = Callable[[str, Mapping[str, str]], Catalog]
 _REGISTERED: dict[str, CatalogOpener] = {}
 
 _LACKING = frozenset({"rest", "unity", "bigquery", "datahub"})
+_WRITTEN_OTHERWISE = {
+    "thrift": "a Hive Metastore's place begins with hive://, as hive://host:9083/db.trips",
+    "manifest": "the manifests are the places manifest and manifest:absolute, without a table's name",
+}
+"""What to write instead of names that look like kinds."""
 _KIND = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -140,10 +145,13 @@ def open_catalog(
     if kind in _REGISTERED:
         return _REGISTERED[kind](address, dict(options or {}))
     if kind in _LACKING:
+        instead = "; BigQuery reads a manifest too: sync to manifest:absolute" if kind == "bigquery" else ""
         raise NotSupportedError(
             f"catalogs of the kind {kind!r} are not supported yet: register the table in a Hive Metastore or Glue that "
-            "the engines share"
+            f"the engines share{instead}"
         )
+    if kind in _WRITTEN_OTHERWISE:
+        raise InvalidArgumentError(f"{kind!r} is no kind of catalogs: {_WRITTEN_OTHERWISE[kind]}")
     known = ", ".join(sorted({*_OWN, *_REGISTERED}))
     raise InvalidArgumentError(
         f"{kind!r} is no kind of catalogs: use one of {known}, or call pudi.register_catalog({kind!r}, …) first"
@@ -156,6 +164,10 @@ def _sqlite(address: str, options: Mapping[str, str], context: Context) -> Catal
 
 
 def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog:
+    if not address:
+        raise InvalidArgumentError(
+            "a Hive Metastore needs an address: write hive://host:9083, or pudi.catalog('hive', uri='thrift://host:9083')"
+        )
     servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive")
     resolved = resolve_only(options, [SyncOptions.batch_size, *HiveClientOptions.declared])
     found = resolved.explicit(SyncOptions.batch_size)

@@ -6,6 +6,7 @@ of Apache Hive.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ STRING: Final = 11
 STRUCT: Final = 12
 MAP: Final = 13
 LIST: Final = 15
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs each failed attempt, to stderr without handlers
+
 _BYTE, _DOUBLE, _SET = 3, 4, 14
 _CALL, _EXCEPTION = 1, 3
 
@@ -134,7 +137,9 @@ class Connection:
             except Exception as error:  # the libraries' own kinds, none of which leaves the connection in a known state
                 self._disconnect()
                 raise UnavailableError(
-                    f"the Hive Metastore of {self} doesn't answer {method!r}: {cause_text(error)}", table=self._table
+                    f"the Hive Metastore of {self} doesn't answer {method!r}: {cause_text(error)}; check its "
+                    "address, and that it runs and is reachable from here",
+                    table=self._table,
                 ) from error
 
     def close(self) -> None:

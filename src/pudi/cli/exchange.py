@@ -111,7 +111,12 @@ def export(
 def sync(
     path: Path,
     to: Annotated[
-        str, typer.Option("--to", help="The place: hive://host:9083/db.trips, glue:db.trips, polaris:db.trips.")
+        str,
+        typer.Option(
+            "--to",
+            help="The place: hive://host:9083/db.trips, glue:db.trips, polaris:db.trips, "
+            "sqlite:/path/catalog.db/db.trips; or manifest, manifest:absolute.",
+        ),
     ],
     complete: Annotated[
         bool,

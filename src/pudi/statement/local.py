@@ -29,7 +29,7 @@ from pudi.statement.translate import JAVA_TEXT, REFUSED, Columns, refused, trans
 from pudi.statement.tree import TableName, Text
 from pudi.table import Table
 
-_NO_TABLE = re.compile(r"Table with name (\w+) does not exist")
+_NO_TABLE = re.compile(r"""Table with name "?(\w+(?:\.\w+)*)"? does not exist""")
 """DuckDB's words for a table that it doesn't know."""
 _KEPT = "SELECT 1 FROM duckdb_tables() WHERE NOT internal AND lower(table_name) = lower(?)"
 """Finds a table that DuckDB keeps."""
@@ -269,9 +269,11 @@ def _errors() -> Iterator[None]:
             raise refused(message.partition(REFUSED)[2]) from error
         lost = _NO_TABLE.search(message)
         if lost is not None:
+            name = lost[1]
+            other = "ATTACH the catalog that has it" if "." in name else f"give it by name: pudi.sql(text, {name}=…)"
             raise TableNotFoundError(
-                f"SQL: there is no table {lost[1]}: create it with its LOCATION, name it by its path, hudi.`/path`, or "
-                f"give it by name: pudi.sql(text, {lost[1]}=…)"
+                f"SQL: there is no table {name}: create it with its LOCATION, name it by its path, hudi.`/path`, or "
+                f"{other}"
             ) from error
         raise InvalidArgumentError(f"SQL: {message}") from error
 

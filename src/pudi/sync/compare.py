@@ -129,10 +129,13 @@ class _Comparison:
     def _of_partitions(self, known: CatalogTable) -> Iterator[str]:
         wanted = {each.values for each in self.registration.partitions(self.paths)}
         there = set(self.catalog.partition_values(known))
-        for what, values in (("aren't registered", wanted - there), ("hold no data any more", there - wanted)):
+        lacking = (wanted - there, "isn't registered", "aren't registered")
+        surplus = (there - wanted, "holds no data any more", "hold no data any more")
+        for values, one, several in (lacking, surplus):
             if values:
                 some = ", ".join("/".join(each) for each in sorted(values)[:_SHOWN])
-                yield f"{len(values):,} partitions {what}: {some}{', …' if len(values) > _SHOWN else ''}"
+                said = f"1 partition {one}" if len(values) == 1 else f"{len(values):,} partitions {several}"
+                yield f"{said}: {some}{', …' if len(values) > _SHOWN else ''}"
 
 
 def _behind(known: CatalogTable, timeline: Timeline) -> Iterator[str]:
@@ -144,4 +147,5 @@ def _behind(known: CatalogTable, timeline: Timeline) -> Iterator[str]:
     if missing is None:
         yield f"the timeline no longer holds the last registered commit, {times[0]}"
     elif missing:
-        yield f"{len(missing):,} commits came after the last sync, the first is {missing[0].requested}"
+        commits = "1 commit" if len(missing) == 1 else f"{len(missing):,} commits"
+        yield f"{commits} came after the last sync, the first is {missing[0].requested}"

@@ -262,7 +262,8 @@ def _advice(found: Diagnosis) -> Iterator[Advice]:
         said = state.problem or "; ".join(state.differences)
         if said:
             name = f"{state.name} in {state.catalog}" if state.name else state.catalog
-            yield Advice(Level.WARNING, f"catalog: {name}: {said}; run pudi sync, or let the next write do it")
+            advice = "" if state.problem else "; run pudi sync, or let the next write do it"
+            yield Advice(Level.WARNING, f"catalog: {name}: {said}{advice}")
     if found.orphans:
         yield Advice(
             Level.WARNING, f"{len(found.orphans)} files or folders were left behind by dead writers; run pudi repair"
