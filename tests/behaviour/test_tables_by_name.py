@@ -108,6 +108,7 @@ def test_a_view_is_opened_by_the_name_of_its_table(tmp_path: Path, address: str)
         ("C:\\data", None, "names no catalog: write"),
         ("sqlite", None, "needs a file"),
         ("hive", None, "needs an address: write hive://host:9083"),
+        ("hive://host:9083/rides", None, "hive://host:9083/rides is no metastore: write hive://host:9083, and a table"),
     ],
 )
 def test_wrong_addresses_are_refused(kind: str, uri: str | None, said: str) -> None:

@@ -168,6 +168,10 @@ def _hive(address: str, options: Mapping[str, str], context: Context) -> Catalog
         raise InvalidArgumentError(
             "a Hive Metastore needs an address: write hive://host:9083, or pudi.catalog('hive', uri='thrift://host:9083')"
         )
+    if "/" in address.rstrip("/"):
+        raise InvalidArgumentError(
+            f"hive://{address} is no metastore: write hive://host:9083, and a table of it as hive://host:9083/db.trips"
+        )
     servers = addresses(",".join(f"thrift://{server}" for server in address.split(",")), "hive")
     resolved = resolve_only(options, [SyncOptions.batch_size, *HiveClientOptions.declared])
     found = resolved.explicit(SyncOptions.batch_size)
