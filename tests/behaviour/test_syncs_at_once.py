@@ -12,6 +12,7 @@ import pytest
 import pudi
 from pudi.catalogs import CatalogPartition, CatalogTable, TableName
 from pudi.catalogs.sqlite import SqliteCatalog
+from pudi.storage.local import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string())])
 NAME = TableName("default", "trips")
@@ -193,3 +194,24 @@ def test_a_sync_that_never_ends_first_is_said(catalog: Interrupted, path: str) -
     catalog.interrupt("tables", disturb, 1)
     with pytest.raises(pudi.UnavailableError, match="other processes register the table all the time"):
         table.sync(catalog)
+
+
+@pytest.mark.parametrize("place", ["manifest", "manifest:absolute"])
+def test_a_manifest_never_stays_older_than_another_sync(monkeypatch: pytest.MonkeyPatch, path: str, place: str) -> None:
+    slow, quick = pudi.Table(path), pudi.Table(path)
+    put, overtaken = LocalStorage.put, []
+
+    def overtake(self: LocalStorage, name: str, data: bytes, *, durable: bool = False) -> None:
+        if name.endswith("latest-snapshot.csv") and not overtaken:
+            overtaken.append(name)
+            quick.insert(rows("oslo"))
+            quick.sync(place)
+        put(self, name, data, durable=durable)
+
+    monkeypatch.setattr(LocalStorage, "put", overtake)
+    done = slow.sync(place)
+    listed = Path(path, overtaken[0]).read_text().splitlines()
+    bases = [each.base.path for each in pudi.Table(path).file_slices() if each.base is not None]
+    assert sorted(each.rpartition("/")[2] for each in listed) == sorted(each.rpartition("/")[2] for each in bases)
+    assert len(listed) == 3
+    assert done.instant == quick.refresh().timeline.commits[-1].requested

@@ -24,9 +24,15 @@ from pudi.context import Context
 from pudi.format import ABSOLUTE_MANIFEST, MANIFEST
 from pudi.sync.run import SyncRequest, newest_times, sync_table
 
+_ATTEMPTS = 5
+"""Times that a sync writes a manifest while other processes commit."""
+
 
 def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:
     """Write the names of the latest base files, one a line, in place of the last manifest.
+
+    Another sync, which knows later commits, may have written it in the meantime. So the timeline is read again once the
+    manifest is written, and the manifest is written again if there are other commits.
 
     Args:
         meta: the table.
@@ -34,13 +40,17 @@ def write_manifest(meta: MetaClient, *, absolute: bool) -> SyncResult:
     """
     clock = meta.context.clock
     began = clock.monotonic()
-    snapshot = TableSnapshot.load(meta)
-    bases = [each.base.path for each in snapshot.view(sizes=False).all_slices() if each.base is not None]
     root = location_url(meta.storage.root)
-    lines = [f"{root}/{path}" if absolute else basename(path) for path in bases]
     path = ABSOLUTE_MANIFEST if absolute else MANIFEST
-    meta.storage.put(path, "".join(f"{line}\n" for line in lines).encode())
-    return SyncResult(f"{root}/{path}", (), newest_times(snapshot.timeline)[0], True, clock.monotonic() - began)
+    snapshot = TableSnapshot.load(meta)
+    for _ in range(_ATTEMPTS):
+        bases = [each.base.path for each in snapshot.view(sizes=False).all_slices() if each.base is not None]
+        lines = [f"{root}/{each}" if absolute else basename(each) for each in bases]
+        meta.storage.put(path, "".join(f"{line}\n" for line in lines).encode())
+        written, snapshot = snapshot, snapshot.refreshed()
+        if snapshot.timeline.commits == written.timeline.commits:
+            break
+    return SyncResult(f"{root}/{path}", (), newest_times(written.timeline)[0], True, clock.monotonic() - began)
 
 
 def check_sync(options: Options) -> None:
