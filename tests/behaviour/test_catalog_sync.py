@@ -479,6 +479,32 @@ def test_two_processes_register_a_table_for_the_first_time(tmp_path: Path, catal
     assert cities(catalog) == ["nyc", "rome"]
 
 
+def test_two_partitions_with_one_value_are_refused(tmp_path: Path, catalog: Counting) -> None:
+    table = created(tmp_path)
+    table.insert(rows("a/b", "a-b"))
+    said = r"the partitions 'a-b' and 'a/b' can't both be registered: .* the value 'a-b' from both paths.*trips\]$"
+    with pytest.raises(pudi.InvalidArgumentError, match=said):
+        table.sync(catalog)
+    table.delete_partitions(["a/b"])
+    table.sync(catalog)
+    assert cities(catalog) == ["a-b"]
+
+
+def test_a_partition_does_not_take_the_entry_of_another(tmp_path: Path, catalog: Counting) -> None:
+    table = created(tmp_path)
+    table.insert(rows("a-b", "oslo"))
+    table.sync(catalog)
+    table.insert(rows("a/b"))
+    with pytest.raises(pudi.InvalidArgumentError, match=r"the partitions 'a-b' and 'a/b' can't both be registered"):
+        table.sync(catalog)
+    assert cities(catalog) == ["a-b", "oslo"]
+    table.delete_partitions(["a-b"])
+    assert table.sync(catalog).tables[0].moved == 1
+    entry = catalog.table(TableName("default", "trips"))
+    assert entry is not None
+    assert {each.values: each.location for each in catalog.partitions(entry)}[("a-b",)].endswith("trips/a/b")
+
+
 @pytest.mark.parametrize("place", ["manifest", "manifest:absolute"])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_manifest_lists_the_latest_base_files(tmp_path: Path, kind: str, place: str) -> None:

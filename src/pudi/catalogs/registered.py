@@ -289,9 +289,28 @@ class Registration:
         return bool(self.reader.fields)
 
     def partitions(self, paths: Iterable[str]) -> list[CatalogPartition]:
-        """Return the entries of partitions by their paths."""
+        """Return the entries of partitions that hold data, by their paths.
+
+        Raises:
+            InvalidArgumentError: a path doesn't have as many values as there are columns, or two have the same.
+        """
         read, location = self.reader.values, self.location
-        return [CatalogPartition(read(path), f"{location}/{path}") for path in paths]
+        first: dict[Values, str] = {}
+        for path in paths:
+            values = read(path)
+            if first.setdefault(values, path) != path:
+                raise self.same_values(first[values], path)
+        return [CatalogPartition(values, f"{location}/{path}") for values, path in first.items()]
+
+    def same_values(self, path: str, other: str) -> InvalidArgumentError:
+        """Return the error for two partitions that hold data and have the same values, so one entry in a catalog."""
+        return InvalidArgumentError(
+            f"the partitions {path!r} and {other!r} can't both be registered: {self.reader.extractor.value} reads the "
+            f"value {'/'.join(self.reader.values(path))!r} from both paths; set {SyncOptions.partition_fields} and "
+            f"{OtherTableOptions.partition_extractor.job_keys[0]} to what tells them apart, or write the records of "
+            "one to the other and delete it",
+            table=self.location,
+        )
 
 
 def registered_tables(

@@ -356,15 +356,16 @@ class _Sync:
 
     def _sync_partitions(self, table: CatalogTable, changes: PartitionChanges, done: SyncedTable) -> SyncedTable:
         wanted = self._registration.partitions(changes.present)
-        gone = [each.values for each in self._registration.partitions(changes.gone)]
+        values = [each.values for each in wanted]
+        gone = list(set(map(self._registration.reader.values, changes.gone)) - set(values))
         if not wanted and not gone and not changes.complete:
             return done
-        values = [each.values for each in wanted]
         known = self._known(table, None if changes.complete else values)
         if changes.complete:
             gone = [each for each in known if each not in set(values)]
         added = [each for each in wanted if each.values not in known]
         moved = [each for each in wanted if _is_elsewhere(each, known.get(each.values))]
+        self._check_moved(moved, known)
         touched = [each for each in wanted if each.values in known] if self._options.touches else moved
         if added:
             self._catalog.add_partitions(table, added)
@@ -373,6 +374,21 @@ class _Sync:
         if gone:
             self._catalog.drop_partitions(table, gone)
         return replace(done, added=len(added), moved=len(moved), dropped=len(gone))
+
+    def _check_moved(self, moved: list[CatalogPartition], known: dict[Values, str]) -> None:
+        """Check that no entry is taken from another partition, which has the same values and still holds data.
+
+        Raises:
+            InvalidArgumentError: one would be.
+        """
+        values, root = self._registration.reader.values, one_spelling(self._registration.location) + "/"
+        there = {one_spelling(known[each.values]): each for each in moved}
+        taken = {place.removeprefix(root): each for place, each in there.items() if place.startswith(root)}
+        for other in self._snapshot.view(sizes=False).slices_of(sorted(taken)) if taken else ():
+            wanted = taken[other.partition]
+            if values(other.partition) == wanted.values:
+                path = one_spelling(wanted.location).removeprefix(root)
+                raise self._registration.same_values(other.partition, path)
 
     def _known(self, table: CatalogTable, values: list[Values] | None) -> dict[Values, str]:
         """Return the locations of registered partitions, by their values."""
