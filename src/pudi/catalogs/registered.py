@@ -29,9 +29,8 @@ from pudi.catalogs.catalog import (
     TableName,
     Values,
 )
-from pudi.config import SyncOptions, TableConfig
+from pudi.config import FormatOptions, SyncOptions, TableConfig
 from pudi.config.option import Option, names_in, text_of
-from pudi.config.read_options import FormatOptions
 from pudi.config.sync_options import SyncStrategy
 from pudi.config.table_options import MERGE_ON_READ, OtherTableOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
-from pudi.catalogs.catalog import SyncResult
+from pudi.catalogs import SyncResult
 from pudi.context import Clock
 from pudi.context.progress import phase
 from pudi.format import CommitMetadata

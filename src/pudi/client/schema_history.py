@@ -10,7 +10,7 @@ from pudi.config import TableConfig
 from pudi.errors import CorruptError, NotSupportedError, cause_text, naming
 from pudi.format import SCHEMA_DIR, Action, InstantFile, MaxBytes, State, parse_instant_file
 from pudi.schema.internal import InternalSchema, SchemaHistory, parse_history
-from pudi.timeline.instant import new_instant
+from pudi.timeline import new_instant
 
 
 def read_history(snapshot: TableSnapshot) -> SchemaHistory | None:

@@ -15,8 +15,7 @@ from pudi.context.runtime import cached_property
 from pudi.errors import CorruptError, NotSupportedError, naming
 from pudi.filegroup import FileListing, FileSystemView, StorageListing, ViewOptions
 from pudi.metadata import MetadataListing, MetadataTable
-from pudi.schema import avro_to_arrow, with_text_columns_text
-from pudi.schema.table_schema import TableSchema
+from pudi.schema import TableSchema, avro_to_arrow, with_text_columns_text
 from pudi.timeline import Instant, Timeline
 
 _Snapshot = TypeVar("_Snapshot", bound="TableSnapshot")

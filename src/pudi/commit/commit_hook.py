@@ -14,10 +14,9 @@ from functools import partial
 from itertools import count
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.changed_groups import may_change_keys
 from pudi.client.inflight_builds import inflight_partitions, maintained_partitions
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat
 from pudi.config import WriteOptions, check_metadata_kept
 from pudi.format import WRITE_ACTIONS, RollbackPartitionMetadata, parse_log_file

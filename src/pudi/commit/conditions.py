@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.concurrency import ConflictCheck, Reads, Touched, Unchanged
 from pudi.concurrency.touched import KeyScope, counts
 from pudi.config import check_writable

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.lost_instants import refuse_to_undo
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import last_touched_ms, liveness_of
 from pudi.commit.revert_index_build import is_dead_building, revert_index_build
 from pudi.commit.rollback import resume, roll_back, without_hidden

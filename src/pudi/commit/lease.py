@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.measure import count_failures
-from pudi.client.meta_client import MetaClient
 from pudi.client.result import ActionReport
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.commit_hook import discard_metadata
 from pudi.commit.liveness import keep_alive, last_touched_ms, liveness_of
 from pudi.commit.transaction import Transaction

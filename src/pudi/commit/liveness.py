@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import CLEAN_UP, ActionReport, after_commit
-from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import Heartbeat, Liveness, liveness
 from pudi.config import LockSettings, WriteOptions
 from pudi.errors import NotFoundError, PudiError

@@ -12,8 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
+from pudi.client import CommitResult, MetaClient
 from pudi.config import WriteOptions
 from pudi.context import OneProcessLock
 from pudi.errors import BlockedError, ConflictError, naming

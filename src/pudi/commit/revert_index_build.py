@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.inflight_builds import partitions_of, plan_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, after_commit
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import liveness_of
 from pudi.concurrency import Liveness
 from pudi.config import WriteOptions

@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from posixpath import basename
 
+from pudi.client import MetaClient
 from pudi.client.hash_rings import discard_rings
-from pudi.client.meta_client import MetaClient
 from pudi.commit.commit_hook import discard_metadata, roll_back_metadata_table
 from pudi.config import WriteOptions
 from pudi.errors import CorruptError, PudiError

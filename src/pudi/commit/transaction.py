@@ -14,11 +14,10 @@ from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.measure import count_failures, note_start
-from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport
 from pudi.client.schema_history import write_history
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.commit_hook import complete_with_metadata
 from pudi.commit.conditions import CommitCondition
 from pudi.commit.liveness import keep_alive

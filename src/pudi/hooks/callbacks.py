@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.client.result import ActionReport
 from pudi.client.schema_commit import SERVICE_OPERATIONS
 from pudi.config import HTTP_CALLBACK, CallbackOptions

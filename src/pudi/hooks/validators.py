@@ -15,10 +15,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pudi.client import TableSnapshot, merging_of, read_history
 from pudi.client.meta_client import MetaClient, OpenedMetadata
-from pudi.client.schema_history import read_history
-from pudi.client.settings import merging_of
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import Option, ValidatorOptions
 from pudi.config.option import checked_name
 from pudi.errors import ConflictError, InvalidArgumentError, NotSupportedError, ValidationError, cause_text
@@ -27,8 +25,7 @@ from pudi.plan import ReadableTable, Selection, plan_read
 from pudi.schema.java_numbers import java_float_text
 from pudi.task import Engine
 from pudi.task.engine import TableRows
-from pudi.timeline import Instant, Timeline
-from pudi.timeline.instant import new_instant
+from pudi.timeline import Instant, Timeline, new_instant
 
 Validator: TypeAlias = Callable[[Any, Any], object]
 """A user's function of the rows before and after a write; it raises an error to refuse the write."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.filegroup import BaseFile

@@ -10,10 +10,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.schema_history import read_history
-from pudi.client.settings import merging_of
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot, merging_of, read_history
 from pudi.concurrency import Heartbeat
 from pudi.context import FileInfo, Storage
 from pudi.filegroup import BaseFile, FileSlice, LogFile

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.format import CommitMetadata, FileGroupId
 from pudi.metadata import MetadataTable
 from pudi.metadata.changes import Changes

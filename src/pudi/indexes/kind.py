@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pudi.client import MetaClient
 from pudi.client.changed_groups import may_change_keys
-from pudi.client.meta_client import MetaClient
 from pudi.client.table_keys import key_generator
 from pudi.config import Options
 from pudi.errors import CorruptError, InvalidArgumentError, NotSupportedError

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.config import MetadataOptions, Options
 from pudi.errors import ConflictError, PudiError
 from pudi.filegroup import StorageListing

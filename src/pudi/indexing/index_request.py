@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pudi.client import MetaClient
 from pudi.client.inflight_builds import plan_of
-from pudi.client.meta_client import MetaClient
 from pudi.config import KEY_PREFIXES, Options
 from pudi.config.arguments import map_given
 from pudi.errors import InvalidArgumentError

@@ -16,10 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.inflight_builds import plan_of
-from pudi.client.meta_client import MetaClient
 from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.liveness import keep_alive
 from pudi.commit.revert_index_build import complete_index, is_dead_building, revert_index_build
 from pudi.commit.transaction import begin_report

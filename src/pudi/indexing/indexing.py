@@ -9,10 +9,8 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 
+from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.inflight_builds import inflight_partitions, plan_of
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.revert_index_build import is_dead_building, revert_index_build
 from pudi.config import MetadataOptions, Options, WriteOptions, check_consistent, check_writable

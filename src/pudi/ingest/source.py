@@ -13,8 +13,7 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from pudi.client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.errors import CorruptError, InvalidArgumentError
 from pudi.format import Action
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from pudi.format.parquet import column_statistics
+from pudi.format import column_statistics
 from pudi.metadata.value_types import StatsSpec, ValueType, leaf_type, value_type
 
 COLUMN: Final = pa.field("column", pa.string(), nullable=False)

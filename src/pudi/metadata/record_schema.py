@@ -9,8 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pudi.format.metadata_partitions import partition_type
-from pudi.schema import META_FIELDS, without_meta_fields
-from pudi.schema.table_schema import avro_to_arrow
+from pudi.schema import META_FIELDS, avro_to_arrow, without_meta_fields
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 """Key of the record that lists all partitions (HoodieTableMetadata.RECORDKEY_PARTITION_LIST)."""

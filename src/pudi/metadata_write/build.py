@@ -20,9 +20,8 @@ from types import MappingProxyType
 import numpy as np
 import pyarrow as pa
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.inflight_builds import partitions_of
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import Options, TableConfig, metadata_dropped, metadata_switched_off, metadata_wanted, names_in
 from pudi.context import FileInfo, Storage
 from pudi.errors import ConflictError, PudiError, TableNotFoundError

@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pudi.client.meta_client import MetaClient, TableProperties
+from pudi.client import MetaClient, TableProperties
 from pudi.client.properties import create_properties, read_properties
 from pudi.client.schema_commit import SCHEMA_KEY
 from pudi.config import MergeMode, MetadataOptions, MetricsOptions, TableConfig

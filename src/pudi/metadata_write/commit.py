@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.inflight_builds import with_inflight_builds
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
 from pudi.context import Storage
 from pudi.errors import CorruptError

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.config import OtherTableOptions
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import INDEX_DEFS, MaxBytes

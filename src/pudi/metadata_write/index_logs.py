@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from posixpath import basename
 from typing import Protocol
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.inflight_builds import with_maintained
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.errors import ConflictError
 from pudi.filegroup import FileSlice
 from pudi.format import Action, LogFileName, State, WriteStat, parse_log_file

@@ -20,8 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.context import Storage
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError, PudiError, TableExistsError
 from pudi.filegroup import LogFile, Markers, StorageListing

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pudi.client import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.measure import measured
-from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, newest_write
 from pudi.commit.dead_writers import refuse_pending_restore
 from pudi.config import ArchiveOptions, CleanOptions, CleanPolicy, CompactionOptions

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.client.result import after_commit
 from pudi.context import Background, Executor
 from pudi.storage import canonical_root

@@ -15,11 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from uuid import NAMESPACE_URL, uuid5
 
-from pudi.client import merging_of
+from pudi.client import MetaClient, TableSnapshot, merging_of
 from pudi.client.hash_rings import reconcile_hash_rings, write_rings
-from pudi.client.meta_client import MetaClient
 from pudi.client.settings import writable_schema
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import refuse_older_columns
 from pudi.commit.lease import PlanDisplacedError, ServiceLease
 from pudi.commit.liveness import living_writes

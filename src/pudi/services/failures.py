@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.commit.lease import PlanTakenError, is_available
 from pudi.commit.rollback import abort, roll_back
 from pudi.config import WriteOptions

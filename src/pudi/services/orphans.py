@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.lost_instants import find_lost
-from pudi.client.meta_client import MetaClient
 from pudi.client.properties import recover_properties
-from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import read_claims
 from pudi.config import Options, WriteOptions
 from pudi.context import FileInfo

@@ -15,14 +15,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.client.find_index import find_index, key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, renewed_index, replaced_partitions, write_rings
-from pudi.client.meta_client import MetaClient
 from pudi.client.partitions import delete_request, groups_by_partition
 from pudi.client.result import CLEAN_UP, ActionReport, CommitResult
 from pudi.client.schema_commit import build_commit_metadata
-from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import SchemaUnchanged
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report

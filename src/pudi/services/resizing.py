@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.find_index import find_index
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import ClusteringOptions, IndexOptions
 from pudi.errors import ConflictError, CorruptError, InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice, busy_groups, closed_groups

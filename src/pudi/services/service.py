@@ -14,8 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from pudi.client import read_history
-from pudi.client.result import CommitResult
+from pudi.client import CommitResult, read_history
 from pudi.client.schema_commit import INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.settings import file_options
 from pudi.commit.lease import ServiceLease

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.config.read_options import FormatOptions
+from pudi.config import FormatOptions
 from pudi.engine.spark.hive_catalog import METASTORE_URIS, has_hive, metastore_of
 from pudi.engine.spark.session import check_session, functions, is_connect, sql_errors, struct_type
 from pudi.errors import NotSupportedError

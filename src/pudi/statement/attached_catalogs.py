@@ -19,9 +19,7 @@ from pudi.catalogs import (
 )
 from pudi.catalogs.catalog import COMMENT, MANAGED
 from pudi.catalogs.registered import options_of
-from pudi.config import KEY_PREFIXES, SyncOptions, find_option
-from pudi.config.option import Scope
-from pudi.config.read_options import FormatOptions
+from pudi.config import KEY_PREFIXES, FormatOptions, Scope, SyncOptions, find_option
 from pudi.errors import (
     InvalidArgumentError,
     PudiError,

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from pudi.client import CommitResult
-from pudi.config import KEY_PREFIXES
-from pudi.config.read_options import FormatOptions
+from pudi.config import KEY_PREFIXES, FormatOptions
 from pudi.context.runtime import cached_property
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableNotFoundError
 from pudi.scan import ChangeFeed, Scan

@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from posixpath import basename
 
-from pudi.catalogs import Catalog, CatalogPlace, TableName, open_catalog
-from pudi.catalogs.catalog import SyncResult
+from pudi.catalogs import Catalog, CatalogPlace, SyncResult, TableName, open_catalog
 from pudi.catalogs.registered import location_url
 from pudi.catalogs.thrift_client import addresses
 from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import ActionReport
-from pudi.config import Options, SyncOptions
+from pudi.config import Options, OtherTableOptions, SyncOptions
 from pudi.config.option import text_of
 from pudi.config.sync_options import ABSOLUTE_MANIFEST_PLACE, GLUE_TOOL, HIVE_TOOL, MANIFEST_PLACES
-from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
 from pudi.format import ABSOLUTE_MANIFEST, MANIFEST
 from pudi.sync.run import SyncRequest, newest_times, sync_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pudi.config.read_options import FormatOptions
+from pudi.config import FormatOptions
 from pudi.context.runtime import lazy_module
 from pudi.errors import InvalidArgumentError, TableNotFoundError
 from pudi.table.base import VerbGroup

@@ -9,9 +9,8 @@ from posixpath import basename
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client import MetaClient, TableSnapshot
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.client.find_index import find_index
-from pudi.client.schema_history import read_history
 from pudi.config import CleanOptions, Options
 from pudi.context import FileInfo
 from pudi.expr import bind_where, columns, evaluate

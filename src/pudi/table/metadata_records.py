@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from pudi.client import TableSnapshot
 from pudi.errors import NotFoundError
-from pudi.metadata.record_schema import RECORD_SCHEMA, all_columns
+from pudi.metadata import RECORD_SCHEMA, all_columns
 from pudi.schema.arrays import joined_arrays, list_offsets
 
 

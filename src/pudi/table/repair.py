@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.dead_writers import dead_writes, repair_dead_writes
 from pudi.config import Options
 from pudi.errors import NotSupportedError

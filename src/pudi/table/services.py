@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pudi.client import CommitResult, TableSnapshot
-from pudi.config import ClusteringOptions, CompactionOptions, resolve_only
+from pudi.config import ClusteringOptions, CompactionOptions, TtlOptions, resolve_only
 from pudi.config.arguments import map_given, names_given, seconds_given, text_given
-from pudi.config.retention_options import TtlOptions
 from pudi.context.runtime import lazy_module
 from pudi.engine.local import LocalEngine
 from pudi.errors import InvalidArgumentError

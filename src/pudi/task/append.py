@@ -24,10 +24,8 @@ from pudi.format.log_block import BlockKind, Header, encode_block
 from pudi.format.log_data import encode_avro, encode_positions
 from pudi.merge import Versions, apply_updates, latest_per_key
 from pudi.merge.versions import in_one
-from pudi.plan import Merging
+from pudi.plan import Append, FileTask, LogOptions, Merging, WriteSpec
 from pudi.plan.entry_staging import StagedEntries, WrittenLog, WrittenLogs
-from pudi.plan.log_files import Append, LogOptions
-from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,
     COMMIT_TIME,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pudi.context import Storage
-from pudi.plan.write import SortMode, WriteSpec
+from pudi.plan import SortMode, WriteSpec
 from pudi.schema import PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import constant_text, groups_of, take, take_column
 from pudi.task.write import stored_bytes

@@ -14,9 +14,8 @@ from pudi.errors import SchemaError
 from pudi.expr import columns, evaluate, evaluate_all
 from pudi.filegroup import BaseFile, open_base_file
 from pudi.merge import Overlay, Versions, mix
+from pudi.plan import Change, FileTask, WriteSpec
 from pudi.plan.read import ReadPlan, needed_columns
-from pudi.plan.row_changes import Change
-from pudi.plan.write import FileTask, WriteSpec
 from pudi.schema import RECORD_KEY, TableSchema
 from pudi.schema.arrays import mask_of, take
 from pudi.task.append import LogAppender, not_in_base

@@ -21,7 +21,7 @@ from pudi.format import METADATA_DIR, FileGroupId
 from pudi.format.log_block import BlockKind
 from pudi.format.metadata_partitions import RECORD_INDEX
 from pudi.merge import MergeRule, Versions, apply_updates, fold
-from pudi.metadata.file_stats import leaf_values
+from pudi.metadata import leaf_values
 from pudi.metadata.keys import secondary_shard_of, shard_of, split_secondary_keys
 from pudi.metadata.record_index import keys_of_rows, read_shard
 from pudi.metadata.table import PartitionSnapshot

@@ -18,9 +18,8 @@ import pyarrow.parquet as pq
 from pudi.config import LayoutStrategy
 from pudi.context import Storage
 from pudi.errors import CorruptError, SchemaError
-from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, Markers, ParquetOptions
+from pudi.filegroup import BaseFile, BaseFileReader, FileSlice, Markers, ParquetOptions, open_base_file
 from pudi.filegroup.basefile_copies import GroupPart, MovableFile, encoded_columns, joined
-from pudi.filegroup.formats import open_base_file
 from pudi.format import BloomBuilder, BloomFilter, CompactionOperation, IOType, WriteStat, file_path, write_token
 from pudi.format.parquet_chunks import MovedChunk, NotMovableError
 from pudi.plan.curves import row_order

@@ -39,8 +39,8 @@ from pudi.format import (
 )
 from pudi.metadata import MetadataTable, StatsSpec, all_columns
 from pudi.metadata.changes import encode_changes
+from pudi.plan import Merging
 from pudi.plan.cdc import ChangeLogging
-from pudi.plan.log_files import Merging
 from pudi.schema import FILE_NAME, PARTITION_PATH, RECORD_KEY, TableSchema
 from pudi.schema.arrays import constant_text, decoded_column, in_step, ordered_by
 from pudi.schema.internal import SchemaHistory

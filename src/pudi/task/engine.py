@@ -12,9 +12,18 @@ from pudi.context import Context, Storage
 from pudi.errors import InvalidArgumentError, NotSupportedError, SchemaError, UnavailableError, naming
 from pudi.merge import DELETED, MergeRule
 from pudi.merge.deletes import check_given_columns
-from pudi.plan.read import ReadPlan
-from pudi.plan.row_changes import Change, MergeJoin, MergeUpsert
-from pudi.plan.write import FileTask, PartitionTask, WholeLimits, WritePlan, WriteProfile, WriteSpec
+from pudi.plan import (
+    Change,
+    FileTask,
+    MergeJoin,
+    MergeUpsert,
+    PartitionTask,
+    ReadPlan,
+    WholeLimits,
+    WritePlan,
+    WriteProfile,
+    WriteSpec,
+)
 from pudi.record import KeyGenerator
 from pudi.schema import RECORD_KEY, FixedColumns, written_schema
 from pudi.tagging import Buckets

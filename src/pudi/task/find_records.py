@@ -23,9 +23,9 @@ from pudi.format.log_block import BlockKind, LogBlock
 from pudi.format.log_data import block_schema, decode_in_parts
 from pudi.format.log_deletes import decode_deletes
 from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX
+from pudi.metadata import columns_of
 from pudi.metadata.decode import decode_entries
 from pudi.metadata.keys import split_secondary_keys
-from pudi.metadata.record_schema import columns_of
 from pudi.record import KeyGenerator
 from pudi.schema import PARTITION_PATH, RECORD_KEY, conform_read
 from pudi.schema.arrays import joined_arrays, one_array, text_array

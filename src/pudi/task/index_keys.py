@@ -24,7 +24,7 @@ from pudi.format.log_block import BlockKind
 from pudi.format.log_data import decode_data
 from pudi.format.log_deletes import decode_deletes
 from pudi.metadata.keys import secondary_shard_of, shard_of
-from pudi.plan.log_files import Merging
+from pudi.plan import Merging
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, text_array
 from pudi.schema.internal import SchemaHistory

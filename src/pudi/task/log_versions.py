@@ -15,7 +15,7 @@ from pudi.format.log_data import decode_in_parts, decode_positions
 from pudi.format.log_deletes import decode_deletes
 from pudi.merge import Versions
 from pudi.merge.deletes import OPERATION
-from pudi.plan.log_files import Merging
+from pudi.plan import Merging
 from pudi.schema import RECORD_KEY, FieldNames, columns_holding, conform_read
 from pudi.schema.internal import SchemaHistory
 from pudi.task.spilled import ROW, Buckets, joined

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import AnyBaseFile, BaseFile, BaseFileReader, FileSlice, open_base_file, read_log_blocks
 from pudi.merge import MergeResult, MergeRule, Versions, apply_updates, fold
-from pudi.plan.log_files import Merging
+from pudi.plan import Merging
 from pudi.schema import COMMIT_TIME, RECORD_KEY, FieldNames
 from pudi.schema.arrays import take
 from pudi.schema.internal import SchemaHistory

@@ -17,10 +17,10 @@ from pudi.format.hfile_write import encode_hfile
 from pudi.format.layout import rules_of
 from pudi.format.log_block import BlockKind, Header, decode_blocks, encode_block
 from pudi.format.metadata_partitions import FILES
+from pudi.metadata import RECORD_AVRO
 from pudi.metadata.changes import Changes
 from pudi.metadata.decode import SMALL
 from pudi.metadata.plain_records import keep_written
-from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.plan.log_files import Append, log_io_type
 from pudi.timeline import NO_COMMIT
 

@@ -17,8 +17,8 @@ from pudi.filegroup.basefile_encode import MOST_GROUP_ROWS
 from pudi.format import BloomFilter
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import Overlay, overlay
+from pudi.plan import Operation, WriteSpec
 from pudi.plan.entry_staging import Columns
-from pudi.plan.write import Operation, WriteSpec
 from pudi.schema import (
     COMMIT_SEQNO,
     COMMIT_TIME,

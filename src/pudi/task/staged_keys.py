@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from pudi.context import Storage
 from pudi.filegroup import FileSlice, LogScope
 from pudi.format import METADATA_DIR, FileGroupId
+from pudi.metadata import RECORD_AVRO
 from pudi.metadata.changes import Changes
 from pudi.metadata.record_index import decode_locations, read_shard
-from pudi.metadata.record_schema import RECORD_AVRO
 from pudi.schema import RECORD_KEY
 from pudi.schema.arrays import joined_arrays, one_array, places_among
 from pudi.storage import StorageBelow

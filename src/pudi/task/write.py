@@ -16,9 +16,9 @@ from pudi.format import BaseFileName, WriteStat, file_path, write_token
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import MergeRule, Overlay, Versions, apply_updates, latest_per_key, overlay
 from pudi.merge.deletes import delete_mask, with_flag
+from pudi.plan import FileTask, Operation, WriteSpec
 from pudi.plan.cdc import ChangeLogging
 from pudi.plan.entry_staging import Columns, WrittenBase
-from pudi.plan.write import FileTask, Operation, WriteSpec
 from pudi.record import with_instant
 from pudi.schema import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from pudi.schema.arrays import constant_text, mask_of, take, take_column

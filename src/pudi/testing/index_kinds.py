@@ -20,8 +20,7 @@ from pudi.indexes.kind import IndexKind
 from pudi.metadata_write.build import Building, IndexBuilder
 from pudi.metadata_write.client import Stats
 from pudi.storage import open_storage
-from pudi.table.create import create
-from pudi.table.table import Table
+from pudi.table import Table, create
 from pudi.testing.faults import FaultStorage, SimulatedCrash
 
 SCHEMA = pa.schema([("id", pa.string()), ("place", pa.string()), ("name", pa.string()), ("ts", pa.int64())])

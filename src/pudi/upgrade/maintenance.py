@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import partial
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot
 from pudi.commit.dead_writers import dead_writes, finished_writes, refuse_pending_restore, repair_dead_writes
 from pudi.commit.lease import PlanDisplacedError, PlanTakenError, is_available
 from pudi.config import Options

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from posixpath import basename
 from typing import TypeVar
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.properties import update_properties
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.config import (
     ArchiveOptions,

@@ -15,19 +15,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.measure import measured
-from pudi.client.meta_client import MetaClient
 from pudi.client.single_key import names_single_key
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.dead_writers import refuse_pending_restore
 from pudi.config import (
     Options,
+    Scope,
     TableConfig,
     check_writable,
     metadata_switched_off,
     options_of_scope,
 )
-from pudi.config.option import Scope
 from pudi.config.table_options import layout_of_version
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.format import Action

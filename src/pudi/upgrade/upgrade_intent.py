@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.config.table_options import TABLE_VERSIONS
 from pudi.errors import CorruptError, InvalidArgumentError, NotFoundError
 from pudi.format import MaxBytes

@@ -16,9 +16,8 @@ from posixpath import basename
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.properties import update_properties
-from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import key_generator
 from pudi.config import TableConfig
 from pudi.config.option import Value, names_in

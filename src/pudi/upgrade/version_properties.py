@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from pudi.config import key_generators, merging
+from pudi.config import TableConfig, key_generators, merging
 from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.config.new_table import NOT_BEFORE_8, with_older_names
 from pudi.config.option import Option, Value, names_in, text_of
-from pudi.config.table_config import TableConfig
 from pudi.config.table_options import (
     MERGE_ON_READ,
     TABLE_VERSIONS,

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
+from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.client.inflight_builds import maintained_partitions
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY
 from pudi.client.schema_history import read_history, refuse_ids_of_path_columns
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import NothingCommitted
 from pudi.commit.dead_writers import repair_dead_writes
 from pudi.commit.transaction import Work, WriteTransaction, begin_report

@@ -20,8 +20,7 @@ from pudi.format import Action, CommitMetadata
 from pudi.indexes.column_stats.statistics import indexed_columns
 from pudi.indexes.indexed_commit import IndexStaging, PlannedWrite, WrittenEntries
 from pudi.indexes.registry import by_kind
-from pudi.plan import WritePlan, WriteSpec
-from pudi.plan.write import SortMode
+from pudi.plan import SortMode, WritePlan, WriteSpec
 from pudi.schema import avro_to_arrow
 from pudi.schema.changes import reconciled
 from pudi.schema.internal import SchemaHistory

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from posixpath import basename
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.concurrency import Claim, Claimed, NonBlocking, TimelineBehindError
 from pudi.concurrency.conflicts import READS
 from pudi.config import NON_BLOCKING, LockSettings, Options, WriteOptions

@@ -9,8 +9,8 @@ from posixpath import basename
 
 import pyarrow as pa
 
+from pudi.client import MetaClient, TableProperties
 from pudi.client.find_index import check_index_options
-from pudi.client.meta_client import MetaClient, TableProperties
 from pudi.client.properties import check_no_table, create_properties
 from pudi.config import TableConfig, check_readable, check_writable, resolve
 from pudi.config.new_table import NewTable

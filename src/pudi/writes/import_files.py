@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pudi.client.result import CommitResult
+from pudi.client import CommitResult
 from pudi.client.settings import file_options
 from pudi.errors import CorruptError, NotSupportedError, TableExistsError
 from pudi.filegroup.basefile_copies import ForeignFile
-from pudi.format.layout import staging_dir
+from pudi.format import staging_dir
 from pudi.format.parquet_chunks import NotMovableError
 from pudi.merge import DELETED
 from pudi.plan import Operation, WriteSpec

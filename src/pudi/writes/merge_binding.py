@@ -10,10 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from pudi.client import TableSnapshot, merging_of, read_history
 from pudi.client.find_index import find_index
-from pudi.client.schema_history import read_history
-from pudi.client.settings import merging_of
-from pudi.client.snapshot import TableSnapshot
 from pudi.errors import InvalidArgumentError, NotSupportedError, PudiError, SchemaError
 from pudi.expr import Expr, bind, conjunction, outside_where, parse, replace_columns, split_conjuncts
 from pudi.expr.tree import Column, Compare

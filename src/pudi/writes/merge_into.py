@@ -9,9 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import CommitResult, MetaClient, TableSnapshot
 from pudi.commit.retry import Retries
 from pudi.config import check_writable
 from pudi.errors import ConflictError, PudiError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pudi.client import TableSnapshot
 from pudi.client.find_index import check_resolution, find_index
 from pudi.client.settings import rule_of, writable_schema
 from pudi.client.single_key import names_single_key
-from pudi.client.snapshot import TableSnapshot
 from pudi.client.table_keys import check_generated, key_generator
 from pudi.commit.conditions import unchanged_since
 from pudi.commit.dead_writers import repair_dead_writes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pudi.client import MetaClient
 from pudi.client.measure import check_reporter
-from pudi.client.meta_client import MetaClient
 from pudi.config import Options, SyncOptions
 from pudi.config.new_table import missing_names
 from pudi.context import ServiceLock

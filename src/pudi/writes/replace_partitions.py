@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from pudi.client import CommitResult, merging_of
 from pudi.client.hash_rings import renewed_index
 from pudi.client.partitions import (
     bind_to_partitions,
@@ -22,8 +23,6 @@ from pudi.client.partitions import (
     not_yet_dropped,
     partition_paths,
 )
-from pudi.client.result import CommitResult
-from pudi.client.settings import merging_of
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.expr import Expr, columns, evaluate

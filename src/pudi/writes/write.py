@@ -10,9 +10,8 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from pudi.client import CommitResult, read_history
 from pudi.client.find_index import key_scope
-from pudi.client.result import CommitResult
-from pudi.client.schema_history import read_history
 from pudi.client.settings import event_time_column, next_schema
 from pudi.commit.conditions import planned, refuse_changed_schema
 from pudi.concurrency import Claim, TimelineBehindError

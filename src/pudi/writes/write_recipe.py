@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.result import ActionReport
 from pudi.client.settings import log_options
-from pudi.client.snapshot import TableSnapshot
 from pudi.commit.conditions import CommitCondition, SoleProgress
 from pudi.concurrency import Reads, Unchanged
 from pudi.config import Options, WriteOptions
@@ -27,8 +26,7 @@ from pudi.record import KeyGenerator
 from pudi.schema import TableSchema
 from pudi.schema.internal import SchemaHistory
 from pudi.tagging import Index
-from pudi.task import Engine, FileResult
-from pudi.task.engine import InputSpec
+from pudi.task import Engine, FileResult, InputSpec
 from pudi.timeline import Timeline
 
 

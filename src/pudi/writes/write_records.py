@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.result import CommitResult
-from pudi.client.settings import merging_of
+from pudi.client import CommitResult, MetaClient, merging_of
 from pudi.commit.retry import Retries
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice

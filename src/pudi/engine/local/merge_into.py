@@ -15,8 +15,7 @@ from pudi.errors import InvalidArgumentError
 from pudi.expr import evaluate, evaluate_all, leaf_columns
 from pudi.filegroup import FileSlice
 from pudi.merge import DELETED
-from pudi.plan import MergeUpsert
-from pudi.plan.read import ReadPlan
+from pudi.plan import MergeUpsert, ReadPlan
 from pudi.plan.row_changes import (
     AMBIGUOUS,
     MOVES,

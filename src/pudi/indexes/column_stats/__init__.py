@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError
 from pudi.format import CommitMetadata

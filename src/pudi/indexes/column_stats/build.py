@@ -11,9 +11,7 @@ from posixpath import basename
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
-from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.config import MetadataOptions, names_in
 from pudi.context import FileInfo
 from pudi.errors import InvalidArgumentError

@@ -20,12 +20,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pudi.client import MetaClient, TableSnapshot, read_history
 from pudi.client.changed_groups import data_file
 from pudi.client.inflight_builds import maintained_partitions
-from pudi.client.meta_client import MetaClient
 from pudi.client.schema_commit import ALTER_SCHEMA, INTERNAL_SCHEMA_KEY, SCHEMA_KEY, SERVICE_OPERATIONS
-from pudi.client.schema_history import read_history
-from pudi.client.snapshot import TableSnapshot
 from pudi.context import FileInfo
 from pudi.filegroup import BaseFile, FileListing, FileSlice, FileSystemView, LogFile, ViewOptions
 from pudi.format import Action, CommitMetadata, State, WriteStat
@@ -35,6 +33,7 @@ from pudi.metadata import (
     FILE_STATS,
     STATS,
     MetadataTable,
+    RecordType,
     StatsSpec,
     column_stats_records,
     deleted_stats,
@@ -48,7 +47,6 @@ from pudi.metadata import (
 from pudi.metadata.changes import Changes, encode_changes
 from pudi.metadata.keys import column_stats_keys, expression_partition_keys, partition_stats_keys
 from pudi.metadata.plain_records import FEW, few_partition_stats, plain_stats, stats_record, stats_tombstone
-from pudi.metadata.record_schema import RecordType
 from pudi.metadata_write.index_defs import IndexSpec, defined_index, write_definition
 from pudi.schema import avro_to_arrow, with_meta_fields, without_meta_fields
 from pudi.schema.arrays import one_array

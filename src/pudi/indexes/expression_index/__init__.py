@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pudi.client import MetaClient
 from pudi.client.changed_groups import key_reading
-from pudi.client.meta_client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import InvalidArgumentError
 from pudi.format import CommitMetadata

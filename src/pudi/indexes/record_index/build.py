@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pudi.client import TableSnapshot
 from pudi.client.changed_groups import key_reading
 from pudi.client.inflight_builds import with_maintained
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError
 from pudi.filegroup import FileSlice

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from posixpath import basename
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.changed_groups import ChangedGroup, changed_groups, key_reading, may_change_keys
 from pudi.client.inflight_builds import with_maintained
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
 from pudi.filegroup import HFILE_EXTENSION, FileSlice
 from pudi.format import (

@@ -11,10 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.find_index import key_scope
-from pudi.client.meta_client import MetaClient
 from pudi.client.properties import read_properties
-from pudi.client.snapshot import TableSnapshot
 from pudi.concurrency import KeyScope, TimelineBehindError
 from pudi.config import IndexOptions, TableConfig, WriteOptions
 from pudi.errors import InvalidArgumentError

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pudi.client.meta_client import MetaClient
+from pudi.client import MetaClient
 from pudi.config import MetadataOptions, Options
 from pudi.errors import CorruptError
 from pudi.format.metadata_partitions import RECORD_INDEX, SECONDARY_INDEX_PREFIX, partition_type

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from pudi.client import MetaClient, TableSnapshot
 from pudi.client.changed_groups import changed_groups, key_reading, may_change_keys
 from pudi.client.inflight_builds import with_maintained
-from pudi.client.meta_client import MetaClient
-from pudi.client.snapshot import TableSnapshot
 from pudi.config import MetadataOptions
 from pudi.errors import CorruptError, SchemaError
 from pudi.format import WriteStat, staging_dir

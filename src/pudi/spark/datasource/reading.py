@@ -21,7 +21,7 @@ from pudi.filegroup import PathColumns, partitioned
 from pudi.filegroup.clean_history import naming_retained_in
 from pudi.plan import ReadPlan
 from pudi.plan.cdc import ChangePlan
-from pudi.scan.cdc_feed import ChangeFeed
+from pudi.scan import ChangeFeed
 from pudi.scan.change_batches import (
     NO_LIMITS,
     BatchLimits,

@@ -11,8 +11,7 @@ from typing import TypeAlias
 from pudi.client import MetaClient, TableSnapshot
 from pudi.config import CleanOptions
 from pudi.errors import NotFoundError, naming
-from pudi.scan import Scan
-from pudi.scan.cdc_feed import ChangeFeed
+from pudi.scan import ChangeFeed, Scan
 from pudi.scan.change_batches import EARLIEST, ChangeBatch, newest_offset
 from pudi.table import Table
 from pudi.timeline import parse_time

@@ -9,9 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from pudi.config import KEY_PREFIXES, SyncOptions, TimebasedOptions, check_inline_compaction, find_option, resolve
-from pudi.config.option import Option, Scope, names_in
-from pudi.config.read_options import FormatOptions
+from pudi.config import (
+    KEY_PREFIXES,
+    FormatOptions,
+    Option,
+    Scope,
+    SyncOptions,
+    TimebasedOptions,
+    check_inline_compaction,
+    find_option,
+    names_in,
+    resolve,
+)
 from pudi.config.sync_options import SyncStrategy
 from pudi.config.table_options import COPY_ON_WRITE, MERGE_ON_READ, OtherTableOptions, TableOptions
 from pudi.errors import InvalidArgumentError, NotSupportedError, TableExistsError

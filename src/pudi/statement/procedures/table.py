@@ -6,9 +6,8 @@ from datetime import datetime, timedelta, timezone
 from posixpath import basename
 
 from pudi.catalogs import split_address
-from pudi.config import SyncOptions
+from pudi.config import OtherTableOptions, SyncOptions
 from pudi.config.sync_options import HIVE_TOOL
-from pudi.config.table_options import OtherTableOptions
 from pudi.context import Context
 from pudi.errors import InvalidArgumentError
 from pudi.record import matching_paths

@@ -9,8 +9,7 @@ import numpy as np
 
 from pudi.config import names_in
 from pudi.errors import NotFoundError
-from pudi.format import CommitMetadata
-from pudi.format.instants import WriteStat
+from pudi.format import CommitMetadata, WriteStat
 from pudi.statement.procedures.procedure import (
     FILTER,
     PATH,
