@@ -16,7 +16,7 @@ from pudi.config import ALLOW_UPDATES
 from pudi.context import Context
 from pudi.errors import BlockedError
 from pudi.format import Action, State
-from pudi.services.clustering import ClusteringRun
+from pudi.services.clustering_run import ClusteringRun
 from pudi.upgrade.maintenance import Outcome
 from pudi.writes.pending_clusterings import UpdateStrategy
 from support.engines import Engine

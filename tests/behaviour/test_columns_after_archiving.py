@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pudi
-from pudi.services.clustering import ClusteringRun
+from pudi.services.clustering_run import ClusteringRun
 from pudi.services.compaction import CompactionRun
 from support.beside import watched
 from support.engines import Engine, per_engine

@@ -774,7 +774,7 @@ def test_a_run_that_was_taken_over_adds_nothing_to_the_record_index(
             waiting[0] = lambda: waiting[1]
         return append_changes(*arguments, **named)
 
-    ids = patch("pudi.services.clustering.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
+    ids = patch("pudi.services.clustering_run.uuid5", lambda *_: uuid4()) if entries == "other" else nullcontext()
     with (
         ids,
         patch("pudi.task.index_keys.append_changes", write),

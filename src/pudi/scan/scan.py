@@ -43,11 +43,10 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
     from pudi.engine.spark import reader as spark_reader
-    from pudi.scan import clustering_gain, dataset, lazy_frame
+    from pudi.scan import clustering_gain, lazy_readers
 else:
     clustering_gain = lazy_module("pudi.scan.clustering_gain")
-    dataset = lazy_module("pudi.scan.dataset")
-    lazy_frame = lazy_module("pudi.scan.lazy_frame")
+    lazy_readers = lazy_module("pudi.scan.lazy_readers")
     spark_reader = lazy_module("pudi.engine.spark.reader")
 
 
@@ -434,7 +433,7 @@ class Scan(LazyRows):
             return LazyRows.to_polars(self)
         _polars()
         try:
-            return lazy_frame.scan_lazily(self)
+            return lazy_readers.scan_lazily(self)
         except ImportError as error:
             raise SetupError(f"to_polars(lazy=True) needs polars 1.22 or later: {error}") from None
 
@@ -444,7 +443,7 @@ class Scan(LazyRows):
         Columns and filters of queries reach the scan, which skips files and row groups by them; rows come in batches,
         and reading ends with a limit. Each query reads anew, at this scan's instant.
         """
-        return dataset.ScanDataset(self)
+        return lazy_readers.ScanDataset(self)
 
     def to_duckdb(self, connection: Any, name: str) -> Any:
         """Register the rows as a view of DuckDB, as of `to_dataset`, and return its relation.

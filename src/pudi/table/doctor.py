@@ -1,13 +1,8 @@
-"""The state of a table: facts and advice. It comes from listings, timeline and column statistics; no record is read.
-
-The health of its services belongs to it: what waits for them, and which fail.
-"""
+"""The state of a table from its listings, timeline and column statistics: facts and advice; reads no records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime, timezone
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,17 +12,14 @@ from pudi.concurrency import Liveness
 from pudi.config import CleanOptions, MetadataOptions, Options, SyncOptions, WriteOptions
 from pudi.config.checks import SAYS_ITS_KEYS
 from pudi.context.runtime import lazy_module
-from pudi.engine.local import LocalEngine
-from pudi.errors import CorruptError, NotFoundError, NotSupportedError, PudiError
+from pudi.errors import CorruptError, NotFoundError, NotSupportedError
 from pudi.filegroup import FileSlice, StorageListing
 from pudi.format import Action, instant_to_millis, millis_to_instant
 from pudi.format.metadata_partitions import FILES
 from pudi.metadata_write.client import open_metadata
 from pudi.scan.clustering_gain import LayoutStats, last_clustering
-from pudi.services import registry
-from pudi.services.failures import failures, plans_aside
+from pudi.services.failures import plans_aside
 from pudi.services.orphans import find_orphans
-from pudi.services.target import ServiceTarget
 from pudi.table.access import readers
 from pudi.table.check import is_data_file
 from pudi.table.description import pending_instants
@@ -35,17 +27,15 @@ from pudi.table.diagnosis import (
     Advice,
     ClusteringFacts,
     Diagnosis,
-    FailingService,
     FileFacts,
     FutureInstants,
     Level,
     MetadataFacts,
     Overlap,
-    ServiceBacklog,
     SizeClass,
     counts,
 )
-from pudi.upgrade.maintenance import METADATA_TABLE, TABLE
+from pudi.table.service_health import failing_services, service_backlog, service_targets
 from pudi.upgrade.upgrade_intent import read_intent
 
 if TYPE_CHECKING:
@@ -83,8 +73,8 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
     small = options[WriteOptions.small_file_limit]
     files = _files(slices, small, sum(len(f) for f in facts.values()), sum(i.size for f in facts.values() for i in f))
     pending = tuple(pending_instants(snapshot))
-    targets = _service_targets(meta, options)
-    backlog, unknown = _service_backlog(targets)
+    targets = service_targets(meta, options)
+    backlog, unknown = service_backlog(targets)
     found = Diagnosis(
         path=snapshot.table,
         facts=_facts(snapshot),
@@ -96,7 +86,7 @@ def examine(meta: MetaClient, options: Options) -> Diagnosis:
         orphans=tuple(path for path, _ in find_orphans(meta, folders).describe()),
         finished=tuple(finished_writes(snapshot)),
         backlog=backlog,
-        failing=tuple(chain.from_iterable(_failing_services(each) for each in targets)),
+        failing=tuple(chain.from_iterable(failing_services(each) for each in targets)),
         clustering=_clustering(snapshot, slices),
         problem=problem,
         upgrade=_upgrade(meta),
@@ -348,55 +338,3 @@ def _advice_on_order(found: Diagnosis) -> Iterator[Advice]:
                 f"a filter for one value of {each.column} keeps {each.now:.0%} of the files on average; after the last "
                 f"clustering it was {each.after:.0%} of those that it made: run pudi cluster again",
             )
-
-
-def _text_of_ms(ms: int) -> str:
-    """Return a time, in milliseconds since 1970, as ISO text in UTC."""
-    return datetime.fromtimestamp(ms // 1000, timezone.utc).isoformat()
-
-
-def _service_targets(meta: MetaClient, options: Options) -> list[ServiceTarget]:
-    """Return the table and, if it can be opened, its metadata table, as services work on them.
-
-    Args:
-        meta: the table.
-        options: the user's: what is due.
-    """
-    engine = LocalEngine()  # runs nothing here
-    targets = [ServiceTarget.of_table(meta, engine, options)]
-    if meta.config.metadata_partitions:
-        with suppress(PudiError):  # doctor tells it of the metadata table
-            targets.append(ServiceTarget.of_metadata_table(meta, engine, options))
-    return targets
-
-
-def _service_backlog(targets: Sequence[ServiceTarget]) -> tuple[tuple[ServiceBacklog, ...], tuple[Advice, ...]]:
-    """Return what waits for services, and advice where that is unknown.
-
-    Args:
-        targets: the table and its metadata table.
-    """
-    found, unknown = [], []
-    for target in targets:
-        on = _named(target)
-        for service in registry.SERVICES:
-            try:
-                need = service.need(target.load())
-            except PudiError as error:
-                text = f"whether the {on} needs the {service.name} is unknown: {error}"
-                unknown.append(Advice(Level.WARNING, text))
-                continue
-            if need is not None and need.backlog:
-                found.append(ServiceBacklog(service.name, on, need.backlog, need.blocked_by, need.reason))
-    return tuple(found), tuple(unknown)
-
-
-def _failing_services(target: ServiceTarget) -> Iterator[FailingService]:
-    """Return the services of a table that failed at their last attempt."""
-    for each in failures(target.meta.storage).values():
-        since, until = _text_of_ms(each.since_ms), _text_of_ms(each.rests_until_ms)
-        yield FailingService(each.service, _named(target), each.error, each.times, since, until)
-
-
-def _named(target: ServiceTarget) -> str:
-    return METADATA_TABLE if target.is_metadata else TABLE

@@ -1,4 +1,4 @@
-"""Write the files of one attempt at a write by a specification, and complete its instant, or leave nothing of it."""
+"""Write the files of one attempt at a write, and complete its instant, or leave nothing of it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,14 @@ from functools import partial
 
 from pudi.client.find_index import key_scope
 from pudi.client.hash_rings import reconcile_hash_rings, replaced_partitions, write_rings
-from pudi.client.inflight_builds import maintained_partitions
 from pudi.client.result import CLEAN_UP
 from pudi.client.schema_commit import build_commit_metadata
-from pudi.client.settings import change_logging, combines, event_time_column, file_options, merging_of_deletes
 from pudi.commit.conditions import CommitCondition, ProgressIsSole, SchemaUnchanged
-from pudi.commit.liveness import early_detection
 from pudi.commit.transaction import Work, WriteTransaction
 from pudi.concurrency import ConflictCheck
 from pudi.format import Action, CommitMetadata
-from pudi.indexes.column_stats.statistics import indexed_columns
-from pudi.indexes.indexed_commit import IndexStaging, PlannedWrite, WrittenEntries
-from pudi.indexes.registry import by_kind
-from pudi.plan import SortMode, WritePlan, WriteSpec
-from pudi.schema import avro_to_arrow
-from pudi.schema.changes import reconciled
-from pudi.schema.internal import SchemaHistory
+from pudi.indexes.indexed_commit import IndexStaging, WrittenEntries
+from pudi.plan import WritePlan, WriteSpec
 from pudi.services.runner import run_on_metadata_table
 from pudi.task import FileResult
 from pudi.timeline import Instant
@@ -31,6 +23,7 @@ from pudi.writes.concurrency_modes import nonblocking_of, read_marks
 from pudi.writes.pending_clusterings import UpdateStrategy
 from pudi.writes.place_records import planned_again
 from pudi.writes.write_recipe import Placement, WriteAttempt
+from pudi.writes.write_spec import write_spec
 
 
 def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, CommitMetadata] | None:
@@ -51,7 +44,7 @@ def commit_write(write: WriteAttempt, placed: Placement) -> tuple[Instant, Commi
     transaction = WriteTransaction(write.snapshot, action, report, placed.requested, placed.inflight)
     transaction.stands = placed.stands
     with transaction:
-        spec = _write_spec(write, placed, transaction.instant.requested)
+        spec = write_spec(write, placed, transaction.instant.requested)
         with report.phase("write"):
             results = _write_files(write, placed, spec)
         stats = [stat for result in results for stat in result.stats]
@@ -128,49 +121,3 @@ def _run_tasks(write: WriteAttempt, placed: Placement, spec: WriteSpec) -> Seque
     if placed.change is not None:
         return engine.change(meta.storage, spec, plan.tasks, placed.change)
     return engine.write(placed.records, meta.storage, spec, plan) if plan.tasks else ()
-
-
-def _write_spec(write: WriteAttempt, placed: Placement, requested: str) -> WriteSpec:
-    """Return the specification of an attempt's files.
-
-    Args:
-        write: the attempt.
-        placed: the places of its records.
-        requested: requested time of its instant.
-    """
-    meta, options, schema = write.meta, write.write_options, write.schema_after
-    history = _next_history(write, requested)
-    planned = PlannedWrite(write.snapshot, requested, schema.columns, placed.index, history)
-    staging = (each for kind, names in by_kind(maintained_partitions(meta)) for each in kind.staging(planned, names))
-    return WriteSpec(
-        instant=requested,
-        operation=write.operation,
-        schema=schema,
-        rule=write.rule,
-        index=placed.index,
-        generated_keys=write.keys.generates,
-        deduplicate=combines(write.operation, options),
-        max_file_bytes=options.max_file_size,
-        history=history,
-        merges_inserts=not options.allow_duplicates,
-        sort=SortMode(options.sort_mode),
-        bulk_tasks=options.bulk_tasks,
-        flagged=write.recipe.flagged,
-        files=file_options(meta, options, schema.columns.names),
-        logs=write.logs,
-        stats=indexed_columns(meta, avro_to_arrow(schema.avro)),
-        deleted=merging_of_deletes(write.snapshot, write.operation),
-        staging=tuple(staging),
-        changes=change_logging(meta, options, schema),
-        event_time=event_time_column(meta, options, schema.columns),
-        early=early_detection(write.snapshot, requested),
-    )
-
-
-def _next_history(write: WriteAttempt, requested: str) -> SchemaHistory | None:
-    """The schemas by id as this commit leaves them, in a table that has such (saveInternalSchema)."""
-    if write.history is None:
-        return None
-    current = write.history.current
-    after = reconciled(current, write.schema_after.stored)
-    return write.history if after == current else write.history.with_version(replace(after, version=int(requested)))

@@ -430,7 +430,7 @@ MUTANTS: Sequence[Mutant] = (
     _mutant(
         "a write to a file group of a pending clustering completes, and the clustering too",
         (f"{_CHECK}.check_clusterings", "for other, group in self.contradicted(now):", "for other, group in ():"),
-        ("pudi.services.clustering:ClusteringRun.check", "if changed:", "if False:"),
+        ("pudi.services.clustering_run:ClusteringRun.check", "if changed:", "if False:"),
         wants=_clusters,
     ),
     _mutant(

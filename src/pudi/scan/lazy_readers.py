@@ -1,11 +1,11 @@
-"""The rows of a scan as a pyarrow dataset: what pyarrow's readers push becomes a condition of the scan."""
+"""The rows of a scan for query engines that push filters: a pyarrow dataset, and a LazyFrame of polars."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,10 @@ import pyarrow.dataset as pads
 import pyarrow.fs
 
 from pudi.errors import NotSupportedError
-from pudi.expr import Expr, columns_of, from_arrow
+from pudi.expr import Expr, columns_of, from_arrow, from_polars, real_predicate
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NOT_BY_ITSELF = "a pudi scan, which is read by the methods of its dataset"
 """The file of the dataset that Arrow's C++ code sees: a reader that goes around `scanner` names it in its error."""
@@ -207,3 +210,52 @@ class ScanFragment:
     def count_rows(self, **options: Any) -> int:
         """The number of rows."""
         return int(self._dataset.count_rows(**options))
+
+
+def scan_lazily(scan: NarrowableRows) -> pl.LazyFrame:
+    """Return a LazyFrame of a scan's rows, by polars' interface for readers ("IO plugins").
+
+    What polars pushes becomes columns, conditions and a limit of the scan.
+    """
+    import polars as pl  # noqa: PLC0415 - optional
+    from polars.io.plugins import register_io_source  # noqa: PLC0415
+
+    schema = scan.schema
+    types = _frame(schema.empty_table()).schema
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        del batch_size  # a hint
+        predicate = None if predicate is None else real_predicate(predicate)
+        needed = columns
+        if columns is not None and predicate is not None:
+            needed = list(dict.fromkeys((*columns, *predicate.meta.root_names())))
+        needed = schema.names[:1] if needed == [] else needed  # the number of rows, which a batch alone doesn't keep
+        # polars applies a limit before a predicate, where it pushes both
+        where = () if predicate is None or rows is not None else from_polars(predicate, schema, types)
+        found = False
+        for batch in scan.narrowed(needed, where, rows).to_batches():
+            frame = _frame(batch)
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            if needed is not columns:
+                frame = frame.select(columns) if columns else frame.drop(frame.columns)  # which keeps the height
+            found = True
+            yield frame
+        if not found:
+            empty = pl.DataFrame(schema=types)
+            yield empty if columns is None else empty.select(columns)
+
+    try:
+        return register_io_source(read, schema=types, is_pure=True)  # a query that uses it twice reads once
+    except TypeError:  # earlier releases of polars don't ask
+        return register_io_source(read, schema=types)
+
+
+def _frame(rows: object) -> pl.DataFrame:
+    import polars as pl  # noqa: PLC0415 - optional
+
+    frame = pl.from_arrow(rows)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
