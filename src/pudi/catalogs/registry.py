@@ -33,7 +33,7 @@ _WRITTEN_OTHERWISE = {
     "thrift": "a Hive Metastore's place begins with hive://, as hive://host:9083/db.trips",
     "manifest": "the manifests are the places manifest and manifest:absolute, without a table's name",
 }
-"""What to write instead of names that look like kinds."""
+"""Advice for names that look like kinds."""
 _KIND = re.compile(r"[a-z][a-z0-9_]*")
 
 
