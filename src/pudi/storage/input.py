@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import pathlib
 import threading
 import weakref
 from bisect import insort
@@ -120,13 +121,16 @@ class RangedFile(io.RawIOBase):
 
 _KEPT_OPEN = 16
 """Number of files that `OpenFiles` keeps at most; on this machine each takes a descriptor."""
+_OPENS_ANEW = pathlib.Path("/proc/self/fd").is_dir()
+"""Whether opening `/dev/fd/N` gives a position of its own. Elsewhere (macOS) it shares that of descriptor N."""
 
 
 class OpenFiles(StorageWrapper):
     """A storage in which a file that was opened for random access is opened a second time without a call.
 
-    It's for files that never change, such as base files of completed commits, and for as long as one write takes. On
-    this machine files stay open, elsewhere small ones that were fetched whole stay in memory.
+    It's for files that never change, such as base files of completed commits, and for as long as one write takes. Local
+    files stay open where each reader gets a position of its own, so on Linux; small files of other storages that were
+    fetched whole stay in memory.
 
     Args:
         inner: the storage that does the work.
@@ -149,7 +153,7 @@ class OpenFiles(StorageWrapper):
                 return os.dup(self._open[path])
         found = open_local(self.inner, path)
         with self._guard, suppress(OSError):  # and the file isn't kept
-            if found is not None and len(self._open) < _KEPT_OPEN and path not in self._open:
+            if _OPENS_ANEW and found is not None and len(self._open) < _KEPT_OPEN and path not in self._open:
                 self._open[path] = os.dup(found)
         return found
 

@@ -67,3 +67,16 @@ def test_without_any_descriptor_the_error_names_table_and_file(tmp_path: Path, m
     with pytest.raises(UnavailableError) as caught:
         open_input(storage, "file")
     assert (caught.value.table, caught.value.path) == (str(tmp_path), "file")
+
+
+def test_readers_have_places_of_their_own_where_descriptors_share_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, and wherever a file is read through Python: what one reads must not move the other."""
+    monkeypatch.setattr("pudi.storage.input._OPENS_ANEW", False)
+    monkeypatch.setattr("pudi.storage.input._as_arrow_file", lambda descriptor: os.fdopen(os.dup(descriptor), "rb", 0))
+    storage = kept(tmp_path)
+    with open_input(storage, "file") as one, open_input(storage, "file") as other:
+        assert one.read(3) == b"con"
+        assert other.read(3) == b"con"
+        assert one.read() == b"tent"
